@@ -13,7 +13,9 @@ import (
 
 // A TableLease is what CheckTx has to know of a lease; a holdfast.Lease is one.
 type TableLease interface {
+	// Name is the name that is held.
 	Name() string
+	// Token is the fencing token of the lease.
 	Token() int64
 }
 

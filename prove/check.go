@@ -9,59 +9,59 @@ import (
 
 // A Verdict is what a history proves.
 type Verdict struct {
-	Proved     bool        `json:"proved"`
-	Violations []Violation `json:"violations"`
+	Proved     bool        `json:"proved"`     // nothing is violated, and there was enough to judge
+	Violations []Violation `json:"violations"` // the promises that were not kept
 	TooLittle  []string    `json:"too_little"` // why the history would prove nothing even without violations
-	Checks     []Count     `json:"checks"`
-	Unchecked  []string    `json:"unchecked"`
-	Figures    Figures     `json:"figures"`
+	Checks     []Count     `json:"checks"`     // one for each check that was made
+	Unchecked  []string    `json:"unchecked"`  // what was not checked on this store, and why
+	Figures    Figures     `json:"figures"`    // what happened in the run
 }
 
 // A Count says how much one check had to judge.
 type Count struct {
-	Check     int    `json:"check"`
-	Text      string `json:"text"`
-	Judged    int    `json:"judged"`
-	Voided    int    `json:"voided"`    // not judged because of a fault after which no lock on this store can keep the promise
-	Undecided int    `json:"undecided"` // it would have taken too long
-	Wrong     int    `json:"wrong"`
-	Not       string `json:"not_checked,omitempty"`
+	Check     int    `json:"check"`                 // its number
+	Text      string `json:"text"`                  // what it checks
+	Judged    int    `json:"judged"`                // how often it had something to judge
+	Voided    int    `json:"voided"`                // not judged because of a fault after which no lock on this store can keep the promise
+	Undecided int    `json:"undecided"`             // it would have taken too long
+	Wrong     int    `json:"wrong"`                 // violations
+	Not       string `json:"not_checked,omitempty"` // why it was not made; empty: it was
 }
 
 // A Violation is a promise that was not kept.
 type Violation struct {
-	Check  int           `json:"check"`
-	Name   string        `json:"name,omitempty"`
-	Text   string        `json:"text"`
-	From   time.Duration `json:"from"`
-	To     time.Duration `json:"to"`
-	Events []Event       `json:"events"` // the shortest window of the history that shows it
+	Check  int           `json:"check"`          // the number of the check
+	Name   string        `json:"name,omitempty"` // of what is locked; empty: of the run
+	Text   string        `json:"text"`           // what happened, for people
+	From   time.Duration `json:"from"`           // where the window begins, on the clock of the run
+	To     time.Duration `json:"to"`             // where it ends
+	Events []Event       `json:"events"`         // the shortest window of the history that shows it
 
 	claims []*claim
 }
 
 // Figures are what happened in the run.
 type Figures struct {
-	Grants      int            `json:"grants"`
-	Waits       int            `json:"waits"` // grants that were waited for
-	Refused     int            `json:"refused"`
-	Cancelled   int            `json:"cancelled"`
-	Unavailable int            `json:"unavailable"`
-	Losses      int            `json:"losses"`
-	Kept        int            `json:"held_past_renewal"`
-	Nested      int            `json:"re_entries"`
-	HandedOn    int            `json:"handed_over_inside_the_process"`
-	Changes     int            `json:"changes_of_weight"`
-	Raced       int            `json:"releases_raced_with_the_end"`
-	Uses        int            `json:"uses"`
-	Late        int            `json:"late_uses"`          // refused by the fenced register
-	Harmed      int            `json:"unsafe_uses"`        // writes that harmed the unfenced one
-	Caught      int            `json:"unsafe_uses_caught"` // of those, refused by the fenced one
-	LongestWait time.Duration  `json:"longest_wait"`
-	Deaths      int            `json:"deaths"`
-	Stalled     time.Duration  `json:"longest_stall"`
-	Faults      map[string]int `json:"faults"` // that met something
-	Missed      int            `json:"faults_that_met_nothing"`
+	Grants      int            `json:"grants"`                         // claims that got their hold
+	Waits       int            `json:"waits"`                          // grants that were waited for
+	Refused     int            `json:"refused"`                        // claims that others were ahead of
+	Cancelled   int            `json:"cancelled"`                      // waits that their context ended
+	Unavailable int            `json:"unavailable"`                    // claims that the store did not answer
+	Losses      int            `json:"losses"`                         // holds whose loss was told
+	Kept        int            `json:"held_past_renewal"`              // holds that were kept beyond a renewal
+	Nested      int            `json:"re_entries"`                     // leases of a re-entry
+	HandedOn    int            `json:"handed_over_inside_the_process"` // holds that went on inside a process
+	Changes     int            `json:"changes_of_weight"`              // upgrades and downgrades
+	Raced       int            `json:"releases_raced_with_the_end"`    // releases at the moment of the deadline
+	Uses        int            `json:"uses"`                           // of the registers
+	Late        int            `json:"late_uses"`                      // refused by the fenced register
+	Harmed      int            `json:"unsafe_uses"`                    // writes that harmed the unfenced one
+	Caught      int            `json:"unsafe_uses_caught"`             // of those, refused by the fenced one
+	LongestWait time.Duration  `json:"longest_wait"`                   // for a grant
+	Deaths      int            `json:"deaths"`                         // processes that were killed
+	Stalled     time.Duration  `json:"longest_stall"`                  // of a process, the parent or the store
+	Faults      map[string]int `json:"faults"`                         // that met something
+	Missed      int            `json:"faults_that_met_nothing"`        // faults
 }
 
 // judge is a check under way.

@@ -53,27 +53,27 @@ import (
 
 // A Run is what a history is of: its first line.
 type Run struct {
-	Format      int                      `json:"holdfast_history"` // of the file: 1
-	Store       string                   `json:"store"`            // Description.Store: never a password
-	Scheme      string                   `json:"scheme"`
+	Format      int                      `json:"holdfast_history"`   // of the file: 1
+	Store       string                   `json:"store"`              // Description.Store: never a password
+	Scheme      string                   `json:"scheme"`             // of the URL
 	Tokens      string                   `json:"tokens,omitempty"`   // Description.Tokens: when a token may be smaller than one before
 	Forgets     []Fault                  `json:"forgets"`            // after these the store may have granted a name twice
 	Survives    []Fault                  `json:"survives,omitempty"` // of those: as this store is set up it has not, and only places are forgotten
 	Lacks       map[store.Promise]string `json:"lacks,omitempty"`    // Description.Lacks: what needs it is left out
 	Unchecked   []string                 `json:"unchecked"`          // what is not checked on this store, and why
-	Seed        uint64                   `json:"seed"`
-	For         time.Duration            `json:"for"`
-	TTL         time.Duration            `json:"ttl"`
-	PositionTTL time.Duration            `json:"place"` // how long a position lasts without being asked for
-	Processes   int                      `json:"processes"`
-	Mode        string                   `json:"mode"`
-	Names       []Name                   `json:"names"`
-	Peer        bool                     `json:"peer,omitempty"`   // these are another library's locks
-	Silent      bool                     `json:"silent,omitempty"` // which tell their users no deadline: a hold lasts until it is released, or its loss told
-	Dense       bool                     `json:"dense,omitempty"`  // see Options
-	Wide        bool                     `json:"wide,omitempty"`   // see Options
-	Faults      []Fault                  `json:"faults"`           // that were asked for
-	Floor       int                      `json:"floor"`            // fewer grants than that are no proof
+	Seed        uint64                   `json:"seed"`               // of all that is drawn at random
+	For         time.Duration            `json:"for"`                // how long the processes work
+	TTL         time.Duration            `json:"ttl"`                // of the leases
+	PositionTTL time.Duration            `json:"place"`              // how long a position lasts without being asked for
+	Processes   int                      `json:"processes"`          // how many there are at a time
+	Mode        string                   `json:"mode"`               // as in Options
+	Names       []Name                   `json:"names"`              // that they fight for
+	Peer        bool                     `json:"peer,omitempty"`     // these are another library's locks
+	Silent      bool                     `json:"silent,omitempty"`   // which tell their users no deadline: a hold lasts until it is released, or its loss told
+	Dense       bool                     `json:"dense,omitempty"`    // see Options
+	Wide        bool                     `json:"wide,omitempty"`     // see Options
+	Faults      []Fault                  `json:"faults"`             // that were asked for
+	Floor       int                      `json:"floor"`              // fewer grants than that are no proof
 	// Driver is how much longer than its context a release may take because
 	// the driver does not heed one while it reads.
 	Driver time.Duration `json:"driver"`
@@ -81,9 +81,9 @@ type Run struct {
 
 // A Name is one of those that the processes fight for.
 type Name struct {
-	Name  string `json:"name"`
-	Mode  string `json:"mode"` // mutex, rw or slots
-	Limit int64  `json:"limit"`
+	Name  string `json:"name"`  // what is locked
+	Mode  string `json:"mode"`  // mutex, rw or slots
+	Limit int64  `json:"limit"` // the slots of a semaphore; of a lock 0 or store.Full
 }
 
 // A Kind says what an Event tells.
@@ -126,34 +126,34 @@ const (
 // An Event is one line of a history. Fields that a kind does not need are
 // zero.
 type Event struct {
-	At    time.Duration `json:"at"` // on the boot clock, from the start of the run
-	Do    Kind          `json:"do"`
-	Proc  int           `json:"proc,omitempty"` // from 1; 0: the parent
-	Life  int           `json:"life,omitempty"` // of the process: how often it was started before
-	Op    int           `json:"op,omitempty"`   // claims are counted in each life, from 1
-	Name  string        `json:"name,omitempty"`
-	Verb  string        `json:"verb,omitempty"`
-	ID    string        `json:"id,omitempty"`
-	Token int64         `json:"token,omitempty"`
+	At    time.Duration `json:"at"`              // on the boot clock, from the start of the run
+	Do    Kind          `json:"do"`              // what happened
+	Proc  int           `json:"proc,omitempty"`  // from 1; 0: the parent
+	Life  int           `json:"life,omitempty"`  // of the process: how often it was started before
+	Op    int           `json:"op,omitempty"`    // claims are counted in each life, from 1
+	Name  string        `json:"name,omitempty"`  // of the claim, the hold or the use
+	Verb  string        `json:"verb,omitempty"`  // what the process called
+	ID    string        `json:"id,omitempty"`    // of the claim
+	Token int64         `json:"token,omitempty"` // of the hold or the use
 
-	Weight int64         `json:"weight,omitempty"`
-	Limit  int64         `json:"limit,omitempty"`
-	Bound  time.Duration `json:"bound,omitempty"` // when the claim's context ends, from At; 0: never
-	Until  time.Duration `json:"until,omitempty"` // the lease's deadline
-	Raced  bool          `json:"raced,omitempty"` // the lease is not renewed, and is to be released as it ends
-	Sent   time.Duration `json:"sent,omitempty"`
-	By     time.Duration `json:"by,omitempty"`
+	Weight int64         `json:"weight,omitempty"` // what is held, or asked for
+	Limit  int64         `json:"limit,omitempty"`  // of the claim
+	Bound  time.Duration `json:"bound,omitempty"`  // when the claim's context ends, from At; 0: never
+	Until  time.Duration `json:"until,omitempty"`  // the lease's deadline
+	Raced  bool          `json:"raced,omitempty"`  // the lease is not renewed, and is to be released as it ends
+	Sent   time.Duration `json:"sent,omitempty"`   // when the request behind it was sent
+	By     time.Duration `json:"by,omitempty"`     // by how much it was late, or how long it took
 
-	Write   bool  `json:"write,omitempty"`
+	Write   bool  `json:"write,omitempty"`   // of a use: it wrote; else it read
 	Value   int64 `json:"value,omitempty"`   // of the unfenced register
 	Refused bool  `json:"refused,omitempty"` // by the fenced register
 	Harm    bool  `json:"harm,omitempty"`    // to the unfenced one: it was not his to write
 
-	Fault   Fault  `json:"fault,omitempty"`
-	Hits    int    `json:"hits,omitempty"` // what the fault met: a process, connections, calls
-	Entries int    `json:"entries,omitempty"`
-	Err     string `json:"err,omitempty"`  // the class of an error: held, lost, cancelled, …
-	Text    string `json:"text,omitempty"` // the error, or a remark
+	Fault   Fault  `json:"fault,omitempty"`   // that has begun or ended
+	Hits    int    `json:"hits,omitempty"`    // what the fault met: a process, connections, calls
+	Entries int    `json:"entries,omitempty"` // how many are left in the store
+	Err     string `json:"err,omitempty"`     // the class of an error: held, lost, cancelled, …
+	Text    string `json:"text,omitempty"`    // the error, or a remark
 }
 
 // key tells claims apart.
@@ -163,8 +163,8 @@ func (e *Event) key() key { return key{e.Proc, e.Life, e.Op} }
 
 // A History is a run with what came of it, in the order of At.
 type History struct {
-	Run    Run
-	Events []Event
+	Run    Run     // its first line
+	Events []Event // the rest, in the order of At
 }
 
 // format is the number of the form that histories are written in.

@@ -12,6 +12,7 @@ import (
 // A Lease is what a claim gives: ours, or what an adapter makes of another
 // library's.
 type Lease interface {
+	// ID tells the claim from all others.
 	ID() string
 	Token() int64 // 0: it has none
 	// Deadline is when the store lets others in unless it is renewed, as far as
@@ -19,13 +20,17 @@ type Lease interface {
 	Deadline() time.Time
 	Valid() bool           // as far as the library has told
 	Lost() <-chan struct{} // closed when the library has told of a loss
+	// Release gives the lock back.
 	Release() error
 }
 
 // A Peer is another library's locks, in one process.
 type Peer interface {
+	// Lock waits until the name is ours.
 	Lock(ctx context.Context, name string) (Lease, error)
+	// TryLock takes the name if it is free, and else fails with ErrHeld.
 	TryLock(ctx context.Context, name string) (Lease, error)
+	// Close gives everything back.
 	Close() error
 }
 

@@ -18,14 +18,14 @@ import (
 
 // Options say what to prove, and how hard to try.
 type Options struct {
-	URL       string
-	For       time.Duration
+	URL       string        // of the store
+	For       time.Duration // how long the processes work
 	TTL       time.Duration // 0: the larger of 500 ms and the least that the store and its server grant
-	Processes int
-	Names     int
-	Mode      string  // mutex, rw, slots, upgrade or mixed
-	Faults    []Fault // nil: all that this store can be met with; empty: none
-	Seed      uint64
+	Processes int           // how many there are at a time
+	Names     int           // how many names they fight for
+	Mode      string        // mutex, rw, slots, upgrade or mixed
+	Faults    []Fault       // nil: all that this store can be met with; empty: none
+	Seed      uint64        // of all that is drawn at random
 	// Dense is for many grants: each process has nine workers, three for each of
 	// three names, and holds are shorter. The faults are the same.
 	Dense bool
@@ -42,7 +42,7 @@ type Options struct {
 	// that Command starts work with (see ChildOf); nil: ours are proved. Silent
 	// says that they tell no deadline.
 	Peer   *store.Description
-	Silent bool
+	Silent bool // see Peer
 
 	// Offset is by how much the wall clocks of the processes are off at most.
 	// It is for tests, whose processes are built to heed offsetVar.

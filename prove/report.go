@@ -14,8 +14,8 @@ import (
 
 // A Report is a run with its verdict: what report.json has.
 type Report struct {
-	Run     Run      `json:"run"`
-	Verdict *Verdict `json:"verdict"`
+	Run     Run      `json:"run"`     // what the history is of
+	Verdict *Verdict `json:"verdict"` // what it proves
 
 	history *History
 }

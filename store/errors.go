@@ -39,8 +39,11 @@ func Definite(err error) bool {
 
 // A LostError is ErrLost with the reason that somebody gave for breaking the
 // hold.
-type LostError struct{ Reason string }
+type LostError struct {
+	Reason string // that was given; empty: none was
+}
 
+// Error says that an operator has broken the hold, and why, if that is known.
 func (e *LostError) Error() string {
 	if e.Reason == "" {
 		return ErrLost.Error()
@@ -52,8 +55,12 @@ func (e *LostError) Error() string {
 func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // A MismatchError is ErrMismatch with both limits.
-type MismatchError struct{ Have, Want int64 }
+type MismatchError struct {
+	Have int64 // the limit that the name is in use with
+	Want int64 // the limit that was asked for
+}
 
+// Error names both, for people.
 func (e *MismatchError) Error() string {
 	return fmt.Sprintf("another limit: it is in use as %s, asked for as %s", kind(e.Have), kind(e.Want))
 }

@@ -9,8 +9,8 @@ import (
 
 // An Owner is who holds or waits, for people to read. It grants nothing.
 type Owner struct {
-	Host    string `json:"host"`
-	PID     int    `json:"pid"`
+	Host    string `json:"host"`            // its host name
+	PID     int    `json:"pid"`             // its process
 	Program string `json:"program"`         // base name, never the arguments
 	Note    string `json:"note,omitempty"`  // what the user wrote
 	Space   string `json:"space,omitempty"` // the pid namespace, where there are such: pids of another mean nothing here

@@ -233,11 +233,11 @@ type LossTeller interface {
 
 // A Claim is what is asked for.
 type Claim struct {
-	Name   string
-	ID     ID
-	Limit  int64 // 1 … Full; see Ask for names that are used with several
-	Weight int64 // 1 … Limit
-	Try    bool  // append only if granted at once
+	Name   string // what is locked
+	ID     ID     // of this claim alone
+	Limit  int64  // 1 … Full; see Ask for names that are used with several
+	Weight int64  // 1 … Limit
+	Try    bool   // append only if granted at once
 
 	TTL         time.Duration // how long a hold lasts without renewal; 0 where it has no deadline
 	PositionTTL time.Duration // how long a position lasts without being asked for: at most MaxPositionTTL and TTL
@@ -272,8 +272,8 @@ func (c *Claim) Tokens() int {
 // A Hold is a claim that was granted: its identity is the name, the id and the
 // token of the grant, and every operation on it matches all three.
 type Hold struct {
-	Name  string
-	ID    ID
+	Name  string        // what is held
+	ID    ID            // of the claim
 	Token int64         // of the grant: the first of its block
 	TTL   time.Duration // Renew: what to push the expiry to, from now
 
@@ -294,7 +294,7 @@ type Hold struct {
 
 // An Answer is the outcome of an Ask or a Change.
 type Answer struct {
-	Granted bool
+	Granted bool // it holds; else it waits, or was refused
 
 	// Of a grant.
 	Token int64         // the fencing token, drawn when it was granted; the same for each repeated ask
@@ -323,7 +323,7 @@ const MaxHolders = 8
 // A Renewal is the outcome of the renewal of one hold. Err is nil, ErrLost (as
 // *LostError if a reason is known), or indeterminate.
 type Renewal struct {
-	Err  error
+	Err  error         // nil, or what became of it: see above
 	TTL  time.Duration // as in Answer
 	From Instant       // as in Answer
 
@@ -337,19 +337,19 @@ type Renewal struct {
 // granted with that token; of an upgrade, and of a hold that is asked to be given
 // up, it has none. The zero Notification is for all.
 type Notification struct {
-	Name  string
-	ID    ID
-	Token int64 // 0: only poll; or renew a hold, and the answer has the news
-	N     int   // of the block, as in Answer; 0 without a Token
+	Name  string // what is locked
+	ID    ID     // of the claim that it is for
+	Token int64  // 0: only poll; or renew a hold, and the answer has the news
+	N     int    // of the block, as in Answer; 0 without a Token
 }
 
 // Break is the argument of Inspector.BreakHold.
 type Break struct {
-	Name   string
-	ID     ID
-	Token  int64
+	Name   string // what is held
+	ID     ID     // of the hold
+	Token  int64  // of the grant
 	Reason string // the owner receives it; at most MaxReason bytes
-	Now    bool
+	Now    bool   // let the next in at once; else when the hold has expired
 }
 
 // MaxReason is the length of the longest reason of a Break, in bytes.
@@ -357,7 +357,7 @@ const MaxReason = 200
 
 // A State is one name as List shows it.
 type State struct {
-	Name    string
+	Name    string  // what is locked
 	Limit   int64   // of the entries; the smallest, if a semaphore is in use with several
 	Last    int64   // the newest token drawn
 	Entries []Entry // in order: holds, also those that have ended and block still, and waiters
@@ -367,10 +367,10 @@ type State struct {
 // relative to the moment the store answered, by the store's clock. In a refusal
 // Expires and Ends may both be 0: not known.
 type Entry struct {
-	ID           ID // of the zero Process: detached, on its way to another process
-	Weight       int64
-	Want         int64 // above Weight while an upgrade is pending; else Weight
-	Granted      bool
+	ID           ID            // of the zero Process: detached, on its way to another process
+	Weight       int64         // of the limit, that it holds or asks for
+	Want         int64         // above Weight while an upgrade is pending; else Weight
+	Granted      bool          // it holds; else it waits
 	Token        int64         // 0 while waiting
 	N            int           // of the block; 0 while waiting
 	Used         int64         // the newest token of the block that its owner has reported as handed out; 0 while waiting
@@ -380,7 +380,7 @@ type Entry struct {
 	Ends         time.Duration // until it blocks no more unless renewed: its expiry, minimum hold or lock delay, whichever is latest
 	Broken       string        // the reason of a BreakHold, or empty
 	GiveUp       string        // why this waiter asks the holders to give up, or empty
-	Owner        Owner
+	Owner        Owner         // who it is, for people
 }
 
 // Has reports whether the token is any that the hold may be known by: one of

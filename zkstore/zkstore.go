@@ -130,7 +130,10 @@ type Options struct {
 }
 
 // Auth is a user, in one of ZooKeeper's schemes: {"digest", "user:password"}.
-type Auth struct{ Scheme, Secret string }
+type Auth struct {
+	Scheme string // digest, for example
+	Secret string // what the scheme wants to know
+}
 
 // A Store keeps locks in ZooKeeper. Its methods are safe for concurrent use.
 type Store struct {

@@ -39,6 +39,7 @@ func Forget(ctx context.Context, tx pgx.Tx, name string) error {
 // A Beginner begins transactions: a [github.com/jackc/pgx/v5/pgxpool.Pool] or a
 // [pgx.Conn].
 type Beginner interface {
+	// BeginTx begins a transaction.
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 

@@ -30,9 +30,9 @@ func At(t time.Time) Time { return Time{Clock: t.UnixMicro(), Wall: t.UnixMicro(
 
 // A Queue is the state of one name. The zero Queue is a name never used.
 type Queue struct {
-	Last     int64 // the newest token drawn
-	Entries  []Entry
-	OneLimit bool // the store keeps one limit a name (it lacks store.PromiseTotals): any other is a mismatch
+	Last     int64   // the newest token drawn
+	Entries  []Entry // in the order in which they came
+	OneLimit bool    // the store keeps one limit a name (it lacks store.PromiseTotals): any other is a mismatch
 }
 
 // Limit is the limit of the entries, the smallest if they have several; 0 if
@@ -69,23 +69,23 @@ func (q *Queue) GiveUp() string {
 // Instants are on Time.Clock, durations in microseconds. Granted, it is a hold;
 // else it waits.
 type Entry struct {
-	ID           store.ID
-	Limit        int32 // that its claim was asked for with: entries of a semaphore may differ in it
-	Weight       int32
-	Want         int32  // weight asked for by an upgrade; else Weight
-	Turn         int32  // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
-	N            uint16 // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
-	Granted      bool
-	Shown        bool    // the owner has used the token, so MinHold counts
-	Broken       *string // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
-	Token        int64   // of the grant: the identity of the hold
-	UpgradeToken int64   // drawn by an upgrade, or 0
-	Since        int64   // the instant of the grant
-	Expires      int64
-	MinHold      int64   // minimum hold
-	LockDelay    int64   // lock delay
-	Owner        string  // store.Owner.String
-	GiveUp       *string // of a waiter: why it asks the holders to give up; nil: it does not. A pointer like Broken
+	ID           store.ID // of the claim
+	Limit        int32    // that its claim was asked for with: entries of a semaphore may differ in it
+	Weight       int32    // that it holds or asks for, at most Limit
+	Want         int32    // weight asked for by an upgrade; else Weight
+	Turn         int32    // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
+	N            uint16   // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
+	Granted      bool     // it is a hold
+	Shown        bool     // the owner has used the token, so MinHold counts
+	Broken       *string  // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
+	Token        int64    // of the grant: the identity of the hold
+	UpgradeToken int64    // drawn by an upgrade, or 0
+	Since        int64    // the instant of the grant
+	Expires      int64    // the instant of its expiry
+	MinHold      int64    // minimum hold
+	LockDelay    int64    // lock delay
+	Owner        string   // store.Owner.String
+	GiveUp       *string  // of a waiter: why it asks the holders to give up; nil: it does not. A pointer like Broken
 }
 
 // Reason is why an operator broke the entry, or empty.

@@ -41,7 +41,7 @@ type Record struct {
 	// came. If there are more than one swap can take in, it is the oldest of them,
 	// and More is true.
 	Inbox []Note
-	More  bool
+	More  bool // notes are there that Inbox lacks
 
 	// Now is a moment on the server's clock, in microseconds since 1970: at most
 	// what that clock showed when this answer was made. 0: not known.
@@ -57,7 +57,7 @@ type Note struct {
 
 // A Swap writes the record of a name, if nobody has written it since Old was read.
 type Swap struct {
-	Name string
+	Name string // what is written
 	Old  Record // Version and Inbox matter: all notes of the Inbox are taken in
 	Data []byte // never empty
 
@@ -93,7 +93,7 @@ type Outcome struct {
 	// return it; done, its Version (Data is left out). A backend tells it where that costs
 	// no further request.
 	Told bool
-	Now  Record
+	Now  Record // see Told
 	// Inbox says that Now.Inbox is the inbox as it was right after this swap or
 	// join. Refused and told, it always is.
 	Inbox bool
@@ -114,7 +114,7 @@ const (
 
 // Traits are what a Backend says of itself. They never change.
 type Traits struct {
-	Void Void
+	Void Void // how joins are made void
 
 	// Notifies says that Listen works. Without it waiters poll.
 	Notifies bool
@@ -135,8 +135,8 @@ type Traits struct {
 // A Notification goes to the process of ID. It may be lost, late or doubled. The zero
 // Notification is for all claims of the process: some may have been lost.
 type Notification struct {
-	Name string
-	ID   store.ID
+	Name string   // of the claim
+	ID   store.ID // of the claim
 
 	// Token and N: the claim was granted with these, and is kept by Session. It
 	// is the grant only while Session is the claim's present one (law 6).
@@ -144,14 +144,14 @@ type Notification struct {
 	// Token 0, N 0: the claim has another entry ahead of it now, which is kept by
 	// Session (law 9); or, if that is zero, has to be asked for anew, or renewed if it is held.
 	Token   int64
-	N       int
-	Session session.ID
-	Asked   bool // with a token: a waiter asks the holders to give up
+	N       int        // see Token
+	Session session.ID // see Token
+	Asked   bool       // with a token: a waiter asks the holders to give up
 }
 
 // A Named is a record and its name.
 type Named struct {
-	Name string
+	Name string // of the record
 	Record
 }
 

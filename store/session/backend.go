@@ -41,7 +41,7 @@ const (
 
 // Traits are what a Backend says of itself. They never change.
 type Traits struct {
-	Life Life
+	Life Life // who judges whether a session has ended
 
 	// MinTTL and MaxTTL are the range of TTLs that Begin takes, Tick what they are
 	// a multiple of. The caller rounds up. All are positive, and MinTTL and

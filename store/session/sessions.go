@@ -53,7 +53,7 @@ func NewSet(b Backend, ended func()) *Set {
 // A Session is one of this process. What is unexported is guarded by Set.mu, but for
 // what does not change once it has begun.
 type Session struct {
-	ID  ID
+	ID  ID            // its name on the server
 	TTL time.Duration // a multiple of the tick
 
 	set     *Set
@@ -238,7 +238,7 @@ type State struct {
 	Calls   int64         // as that told
 	Failing bool          // a renewal since was not answered
 	Suspect bool          // its server was replaced, or others can be renewed and it cannot: what it keeps has to go into the present session
-	Over    bool
+	Over    bool          // it has ended
 }
 
 // State does no I/O.

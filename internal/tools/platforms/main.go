@@ -1,7 +1,8 @@
 // Command platforms compiles nothing: it type-checks all packages of the
 // workspace, or else of the module, their tests and all that they import, for each GOOS/GOARCH that it is
-// given, and runs the analyses of go vet on them, and two more: that each imports only
-// what it may (imports.go), and that none has a name that says nothing (names.go).
+// given, and runs the analyses of go vet on them, and three more: that each imports only
+// what it may (imports.go), that none has a name that says nothing (names.go), and that what
+// others can use has a doc comment (docs.go).
 //
 //	platforms windows/amd64 darwin/arm64 ...
 //
@@ -27,6 +28,7 @@ func main() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
+	vet = append(vet, docs)
 	found := map[string]bool{}
 	for _, p := range os.Args[1:] {
 		for _, problem := range problems(p) {

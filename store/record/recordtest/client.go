@@ -56,7 +56,7 @@ const (
 
 // A Request is on its way to the server, or is a notification on its way back.
 type Request struct {
-	Op           Op
+	Op           Op                   // what is asked for
 	Name         string               // of a load, inbox, swap, join
 	Session      session.ID           // of a begin, renew, call, end, await, read or close of a session
 	Swap         *record.Swap         // of a swap and a join; not to be changed

@@ -26,8 +26,8 @@ type Base struct {
 	Address   string        // for people
 	Retention time.Duration // of idle records
 	Checked   *Once         // the tables are there and are ours
-	Sweeps    Sweeps
-	Own       io.Closer // the connections of Open, which Close closes; nil: they are the caller's
+	Sweeps    Sweeps        // when rows that nobody needs are deleted
+	Own       io.Closer     // the connections of Open, which Close closes; nil: they are the caller's
 
 	server atomic.Int64 // which has answered last
 

@@ -25,7 +25,10 @@ const (
 
 // A Version of a record is a number that each swap draws at random, and how many bytes of notes swaps had taken in by
 // then. That of a note is where it begins and ends among all that the name ever had.
-type Version struct{ Rev, Taken int64 }
+type Version struct {
+	Rev   int64 // drawn by the swap; of a note where it begins
+	Taken int64 // bytes of notes; of a note where it ends
+}
 
 // String is what a record has as its version.
 func (v Version) String() string {
@@ -42,7 +45,8 @@ func Parse(text string) (v Version) {
 type Row struct {
 	Form int64 // of the stored form
 	Version
-	Data, Inbox []byte
+	Data  []byte // of the record
+	Inbox []byte // the notes that no swap has taken in
 }
 
 // Record is the row as a record, if it is of the form, which is the newest that there is. Now is left out.
@@ -106,8 +110,8 @@ func Unpack(taken int64, inbox []byte) (notes []record.Note, err error) {
 type Change struct {
 	First bool    // nothing may be there
 	Old   Version // or this version has to be there; no row has -1
-	New   Version
-	Cut   int64 // bytes of the inbox that become Empty: one, and the notes that are taken in
+	New   Version // the version that it has then
+	Cut   int64   // bytes of the inbox that become Empty: one, and the notes that are taken in
 }
 
 // NewChange draws the new version.

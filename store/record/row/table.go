@@ -16,7 +16,7 @@ import (
 // A Found is a row of a list, or why it is not ours.
 type Found struct {
 	record.Named
-	Err error
+	Err error // why the row is not ours, or nil
 }
 
 // List yields what next has read of the names behind one, Page rows at a time, in the order of the names.
@@ -45,9 +45,9 @@ func List(next func(after string) ([]Found, error)) iter.Seq2[record.Named, erro
 // A Left is what the row of a session told: when it expires on the server's clock, 0 once that is final, and for how
 // long it goes on.
 type Left struct {
-	ID      session.ID
-	Expires int64
-	For     int64 // µs
+	ID      session.ID // of the session
+	Expires int64      // µs on the server's clock; 0: it is final
+	For     int64      // µs
 }
 
 // JudgeSessions is Left of [session.Backend]. look reads the rows that are there, as they are now; end makes the end of one
@@ -116,7 +116,7 @@ func (s *Sweeps) Pause() {
 
 // A Once does something until it succeeds, and then not again unless Done is made false. NewOnce makes one.
 type Once struct {
-	Done atomic.Bool
+	Done atomic.Bool   // it has succeeded
 	busy chan struct{} // has room for the one call that does it
 }
 
