@@ -29,7 +29,7 @@ type entry struct {
 	ID                        [32]byte
 	MinHold                   float64
 	Owner                     uint16 // length
-	Broken                    uint8  // length
+	Reason                    uint8  // length: why it was broken, or of a waiter why it asks the holders to give up
 	LockDelay, UpgradeToken   float64
 	Limit, Weight, Want, Turn uint32
 	N                         uint16
@@ -49,7 +49,7 @@ func claimed(c *store.Claim) string {
 	b = hex.AppendEncode(b, c.ID[:])
 	b = appendFloat(b, micros(c.MinHold))
 	b = le.AppendUint16(b, uint16(len(c.Owner)))
-	b = append(b, 0) // broken
+	b = append(b, 0) // reason
 	b = appendFloat(b, micros(c.LockDelay))
 	b = appendFloat(b, 0) // upgrade token
 	b = le.AppendUint32(b, uint32(c.Limit))
@@ -77,7 +77,6 @@ func (s *Store) parse(key, value string) (q queue.Queue, err error) {
 		return q, s.otherForm(key, v)
 	}
 	q.Last = float(value[len(magic)+1:])
-	q.OneLimit = true
 	q.Entries, err = parseEntries(value[headSize:])
 	if err != nil {
 		return queue.Queue{}, s.corrupt(key)
@@ -93,7 +92,7 @@ func parseEntries(s string) (all []queue.Entry, err error) {
 		}
 		s = s[entrySize:]
 		owner := int(e.Owner)
-		end := owner + int(e.Broken)
+		end := owner + int(e.Reason)
 		if len(s) < end {
 			return nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
 		}
@@ -108,8 +107,10 @@ func parseEntries(s string) (all []queue.Entry, err error) {
 			MinHold: int64(e.MinHold), LockDelay: int64(e.LockDelay),
 			Owner: s[:owner],
 		})
-		if reason := s[owner:end]; reason != "" {
-			all[len(all)-1].Broken = &reason
+		if reason, last := s[owner:end], &all[len(all)-1]; reason != "" && last.Granted {
+			last.Broken = &reason
+		} else if reason != "" {
+			last.GiveUp = &reason
 		}
 		s = s[end:]
 	}

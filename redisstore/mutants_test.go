@@ -18,6 +18,8 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		lines   = "TestDifferential/{16_12}_16"
 		room    = "TestRoomThatComesWithoutAnEndIsGiven"
 		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
+		first   = "TestAmongManyTheFirstThatAsksIsHeard"
+		asked   = "TestEachOfManyHoldersIsAsked"
 		steps   = "TestNoOperationCostsMoreBecauseMoreAreWaiting"
 	)
 	var all []mutant.Broken
@@ -35,7 +37,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", "redis-wait-bounded", mutant.Value("4 * t")},
 		{"a notification tells what no replica may have", "TestANotificationCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1 || s.durable")},
 		{"a server that cannot sync is asked all the same", "TestDurableIsRefusedWhereTheServerCannot", "redis-durable-asked-before", mutant.Cond("err != nil && false")},
-		{"what is not on disk is told", "TestWhatIsNotOnDiskIsIndeterminate", "redis-not-on-disk", mutant.Line("case false:")},
+		{"what is not on disk is told", "TestWhatIsNotOnDiskIsIndeterminate", "redis-not-on-disk", mutant.Line("case len(n) < 0:")},
 		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
 		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redis-denied-texts",
 			mutant.Return(`has(text, "NOPERM", "No permissions", "The user executing the script")`)},
@@ -55,11 +57,19 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"an upgrade that is given up lets nobody in", room, "redis-upgrade-freed", mutant.Line("upgrader = ''")},
 		{"who goes lets nobody in", lines, "redis-drop-freed", mutant.Line("wrote = true")},
 		{"an upgrade that its hold outlived lets nobody in", room, "redis-void-upgrade", mutant.Line("elseif not freed then")},
-		{"a tree counts who has left", trees, "redis-tree-counts", mutant.Line("t[j], t[FAN + j] = x, 1")},
+		{"a tree counts who has left", trees, "redis-tree-counts", mutant.Line("t[j], t[FAN + j], t[2 * FAN + j] = x, 1, a")},
 		{"a tree does not grow", trees, "redis-tree-grows", mutant.Delete()},
 		{"a claim is behind those behind it", trees, "redis-tree-ahead", mutant.Delete()},
 		{"a poll tells the token of a grant to come", room, "redis-poll-token", mutant.Delete()},
 		{"a poll tells the newest token as it will be", lines, "redis-poll-newest", mutant.Delete()},
+		{"who waits is granted more than a holder counts on", lines, "redis-heeds-holders-limits", mutant.Line("if held + e.weight > e.limit then break end")},
+		{"who comes is granted more than a holder counts on", lines, "redis-comes-under-holders-limits", mutant.Line("local room = granted == n and not upgrading() and held + new.weight <= new.limit")},
+		{"a lock is one more total of a semaphore", lines, "redis-lock-beside-semaphore", mutant.Delete()},
+		{"a hold that is broken is asked for", lines, "redis-broken-is-asked", mutant.Line("if h.expires > now then wake(h, '0') end")},
+		{"each ask asks the holders once more", lines, "redis-asked-once", mutant.Line("new = ARGV[5] ~= ''")},
+		{"a tree that grows forgets who asks", trees, "redis-tree-grows-with-who-asks", mutant.Line("t[1], t[FAN + 1] = first, n")},
+		{"only the first of many holders are asked", asked, "redis-all-holders-asked", mutant.Line("for k = 1, math.min(granted, 500), 500 do")},
+		{"in a tree the last that asks is heard", first, "redis-tree-first-that-asks", mutant.Line("local p = place(asking, 2 * FAN)")},
 		{"a full server loses what is held", full, "redis-full-renews", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -38,7 +38,7 @@ func (s *Store) asking(sc *script, c *store.Claim) *command {
 	if c.Try {
 		position = "t" + position
 	}
-	return s.command(sc, s.key(c.Name), claimed(c), strconv.FormatInt(micros(c.TTL), 10), strconv.FormatInt(keep.Milliseconds(), 10), position)
+	return s.command(sc, s.key(c.Name), claimed(c), strconv.FormatInt(micros(c.TTL), 10), strconv.FormatInt(keep.Milliseconds(), 10), position, c.GiveUp)
 }
 
 // answered reads what the ask script answers, but for a new grant.
@@ -156,8 +156,8 @@ func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.
 	}
 	var a store.Answer
 	if answer[0] == 'H' {
-		if rest, ok := stands(&a, answer[1:]); ok && rest == "" {
-			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+		if rest, ok := stands(&a, answer[1:]); ok {
+			return store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken, GiveUp: rest}
 		}
 	}
 	return store.Renewal{Err: s.strange("renew", h.Name, answer), TTL: h.TTL}

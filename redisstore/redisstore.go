@@ -20,7 +20,7 @@
 //	id                      32 hexadecimal digits
 //	keep                    float64, microseconds
 //	length of owner         uint16
-//	length of broken        uint8
+//	length of reason        uint8
 //	delay, upgrade token            float64 each
 //	limit, weight, want, turn   uint32 each; want is above weight while an
 //	                        upgrade is pending; turn is counted by the owner:
@@ -28,18 +28,21 @@
 //	n                       uint16, the size of the block of tokens; while
 //	                        waiting, how many are wanted
 //	flags                   uint8: 1 granted, 2 shown, 4 kept by a session
-//	owner, broken
+//	owner, reason           the reason of a hold is why it was broken, that of a
+//	                        waiter why it asks the holders to give up
 //
-// The hash has the field "h": what the string begins with, then the limit
-// (uint32), the weight of all holds (float64), the number of holds and of entries
+// The hash has the field "h": what the string begins with, then how many ask the
+// holders to give up (uint32), the weight of all holds (float64), the number of holds and of entries
 // (uint32), the place of the next entry, the earliest end of an entry and the
 // instant up to when the key lives, less the retention (float64), the height of
 // the tree and the length of an id (uint8), and the id of the hold whose upgrade
-// is pending, if one is. Each entry is the field of its id: its place (float64), which grows in
+// is pending, if one is; then of each limit the limit, how many entries have it and
+// how many of those hold (uint32). Each entry is the field of its id: its place (float64), which grows in
 // the order of the queue, and the entry as above. The field "#" and the place has
 // the id. The fields "t", a level, ":" and a number are the nodes of a tree over
 // the places, 16 children each: of each child the earliest end of an entry
-// (float64), then of each how many entries there are (uint32). So an operation
+// (float64), then of each how many entries there are, then how many of those ask the
+// holders to give up (uint32). So an operation
 // reads and writes its own entry, the nodes above it, and those whom it lets in,
 // however many wait.
 //
@@ -52,12 +55,12 @@
 // as [Options].TokenRetention says, by its expiry in Redis; a hash up to a minute longer, and one whose
 // hold was in a session up to two hours. The key of a session lives for four. Notifications are published to the channel of the prefix, "hint:"
 // and the first half of the waiter's id, as "token id key"; behind the token of
-// a block are "+" and its size, and of an upgrade the token is 0.
+// a block are "+" and its size, and of an upgrade, and of a hold that is asked to be given up, the token is 0.
 //
 // # Guarantees
 //
 // The whole rule, each operation one script, which runs undisturbed: order,
-// minimum hold, lock delay, slots, upgrades, blocks of tokens. Time is the server's (TIME). Tokens of a
+// minimum hold, lock delay, slots with several totals, upgrades, asking to give up, blocks of tokens. Time is the server's (TIME). Tokens of a
 // name strictly increase as long as its key is there, and beyond that as long
 // as the clock of the server that answers is not behind the newest token: it
 // would have to be behind by more than the key has outlived the last entry
@@ -388,10 +391,7 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
-		Lacks: map[store.Promise]string{
-			store.PromiseTotals: "it keeps one number of slots a name",
-			store.PromiseGiveUp: "it does not keep what a waiter asks the holders for",
-		},
+		Lacks:   map[store.Promise]string{},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+

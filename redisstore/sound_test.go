@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -11,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// head is the field "h" of a hash, less the id of the hold that wants more.
+// head is the field "h" of a hash, less the id of the hold that wants more, and the limits.
 type head struct {
 	Magic                [3]byte
 	Last                 float64
-	Limit                uint32
+	Asking               uint32
 	Held                 float64
 	Granted, N           uint32
 	Tail, First, Covered float64
@@ -33,7 +34,7 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 	}
 	switch form {
 	case "none":
-		return queue.Queue{OneLimit: true}, form
+		return queue.Queue{}, form
 	case "string":
 		cmd := s.command(&s.scripts.view, key) // what a session keeps has its end
 		s.start(t.Context(), cmd)
@@ -59,6 +60,19 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 		t.Fatal(err)
 	}
 	upgrader := fields["h"][n:]
+	upgrader, rest := upgrader[:h.Upgrader], upgrader[h.Upgrader:]
+	type counts struct{ All, Holds uint32 }
+	limits, wantLimits := map[uint32]counts{}, map[uint32]counts{}
+	for ; rest != ""; rest = rest[12:] {
+		var one struct {
+			Limit uint32
+			counts
+		}
+		if _, err := binary.Decode([]byte(rest), le, &one); err != nil {
+			t.Fatalf("the head ends with %q: %v", rest, err)
+		}
+		limits[one.Limit] = one.counts
+	}
 	delete(fields, "h")
 	type placed struct {
 		place int
@@ -77,15 +91,22 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 		delete(fields, f)
 	}
 	slices.SortFunc(all, func(a, b placed) int { return a.place - b.place })
-	q.Last, q.OneLimit = int64(h.Last), true
-	want := head{Magic: h.Magic, Last: h.Last, Limit: h.Limit, Tail: h.Tail, First: math.Inf(1), Covered: h.Covered, Levels: h.Levels, Upgrader: h.Upgrader, N: uint32(len(all))}
+	q.Last = int64(h.Last)
+	want := head{Magic: h.Magic, Last: h.Last, Tail: h.Tail, First: math.Inf(1), Covered: h.Covered, Levels: h.Levels, Upgrader: h.Upgrader, N: uint32(len(all))}
 	wants := ""
-	tree := make([]map[int][]float64, h.Levels) // by level and node: ends, then numbers
+	tree := make([]map[int][]float64, h.Levels) // by level and node: ends, then numbers, then those that ask
 	for _, p := range all {
 		e := p.e
 		q.Entries = append(q.Entries, e)
 		end := float64(e.Expires)
+		of, asks := wantLimits[uint32(e.Limit)], 0.0
+		of.All++
+		if e.GiveUp != nil {
+			want.Asking++
+			asks = 1
+		}
 		if e.Granted {
+			of.Holds++
 			want.Granted++
 			want.Held += float64(e.Weight)
 			if e.Want > e.Weight {
@@ -95,8 +116,9 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 				end = max(end, float64(e.Since+e.MinHold))
 			}
 		}
+		wantLimits[uint32(e.Limit)] = of
 		want.First = min(want.First, end)
-		if want.Covered < end || p.place >= int(h.Tail) || int64(e.Limit) != int64(h.Limit) {
+		if want.Covered < end || p.place >= int(h.Tail) {
 			t.Fatalf("entry at %d: %+v in %+v", p.place, e, h)
 		}
 		index := "#" + strconv.Itoa(p.place)
@@ -114,24 +136,25 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 				for range sh.fanout {
 					node = append(node, math.Inf(1))
 				}
-				node = append(node, make([]float64, sh.fanout)...)
+				node = append(node, make([]float64, 2*sh.fanout)...)
 				tree[l][child/sh.fanout] = node
 			}
 			node[child%sh.fanout] = min(node[child%sh.fanout], end)
 			node[sh.fanout+child%sh.fanout]++
+			node[2*sh.fanout+child%sh.fanout] += asks
 			child /= sh.fanout
 		}
 		if child != 0 {
 			t.Fatalf("place %d is outside a tree of %d levels", p.place, h.Levels)
 		}
 	}
-	if h != want || upgrader != wants {
-		t.Fatalf("the head is %+v %q, want %+v %q", h, upgrader, want, wants)
+	if h != want || upgrader != wants || !maps.Equal(limits, wantLimits) {
+		t.Fatalf("the head is %+v %q %v, want %+v %q %v", h, upgrader, limits, want, wants, wantLimits)
 	}
 	for l, nodes := range tree {
 		for i, want := range nodes {
 			f := fmt.Sprintf("t%d:%d", l, i)
-			ends, numbers := make([]float64, sh.fanout), make([]uint32, sh.fanout)
+			ends, numbers := make([]float64, sh.fanout), make([]uint32, 2*sh.fanout)
 			n, err := binary.Decode([]byte(fields[f]), le, ends)
 			if err == nil {
 				_, err = binary.Decode([]byte(fields[f])[n:], le, numbers)

@@ -29,14 +29,29 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 	done := map[string]map[int]work{}
 	for _, n := range []int{few, many} {
 		c := gather(t, s, fmt.Sprint("waiting ", n), n, store.Full)
+		asks := c.all[2]
+		asks.GiveUp = "somebody waits"
+		mustAsk(t, s, asks)
 		readers := gather(t, s, fmt.Sprint("reading ", n), n, 1)
 		beside := inSessions(t, s, fmt.Sprint("beside ", n), fewestTogether, time.Minute)
 		middle := n / 2
 		for what, f := range map[string]func(){
-			"a poll":                   func() { mustAsk(t, s, c.all[middle]) },
-			"the poll of the first":    func() { mustAsk(t, s, c.all[0]) },
-			"the poll of the last":     func() { mustAsk(t, s, c.all[n-1]) },
-			"a refused try":            func() { c.tries(t) },
+			"a poll":                func() { mustAsk(t, s, c.all[middle]) },
+			"the poll of the first": func() { mustAsk(t, s, c.all[0]) },
+			"the poll of the last":  func() { mustAsk(t, s, c.all[n-1]) },
+			"a refused try":         func() { c.tries(t) },
+			"one more that asks to give up": func() {
+				asks := c.all[middle+2]
+				asks.GiveUp = "others wait"
+				mustAsk(t, s, asks)
+			},
+			"a renewal that says who asks": func() {
+				h := c.hold
+				h.TTL = time.Hour
+				if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil || r.GiveUp != "somebody waits" {
+					t.Errorf("%+v", r)
+				}
+			},
 			"a poll without a write":   func() { c.i = 3; c.reads(t) },
 			"a release, and who comes": func() { c.i = 0; c.turns(t) },
 			"a withdrawal": func() {

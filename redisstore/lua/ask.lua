@@ -1,6 +1,7 @@
 -- Appends a claim, or refreshes the entry of its id.
 -- ARGV: 1 the entry from its id on, as if granted; 2 TTL in µs; 3 how long to
--- keep the key, in ms; 4 place in µs, with a "t" before it for a try.
+-- keep the key, in ms; 4 place in µs, with a "t" before it for a try; 5 why it asks
+-- the holders to give up, or empty.
 -- Answers the token of a new grant, or a letter and what belongs to it.
 local s = redis.call('MGET', KEYS[1])[1] -- false also for what is no string
 local t = redis.call('TIME')

@@ -16,7 +16,7 @@ end
 if ARGV[4] == 'now' then
 	drop(e)
 else
-	e.broken, e.keep, e.want = ARGV[3], 0, e.weight
+	e.reason, e.keep, e.want = ARGV[3], 0, e.weight
 	keep(e)
 end
 settle(ARGV[1])

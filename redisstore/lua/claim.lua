@@ -4,20 +4,32 @@ local own = find(string.sub(ARGV[1], 1, 32))
 if own then
 	-- Looked for before anything is dropped: an expired hold asked for again
 	-- is lost, never a second entry.
-	if own.broken ~= '' or own.expires <= now then
+	if own.granted and own.reason ~= '' or own.expires <= now then
 		settle(own.id)
-		return done('L' .. own.broken)
+		return done(lost(own))
 	end
-	if not own.granted then push(own, position) end
+	local new = false -- that it asks the holders to give up, or why
+	if not own.granted then
+		push(own, position)
+		new = own.reason ~= ARGV[5] --mutant:redis-asked-once
+		if new then
+			own.reason = ARGV[5]
+			keep(own)
+		end
+	end
 	settle(own.id)
-	if not own.granted then return done('R' .. obstacles(own)) end
+	if not own.granted then
+		if new then call(own) end
+		return done('R' .. obstacles(own))
+	end
 	push(own, ARGV[2])
 	return give('G' .. told(own))
 end
 settle('')
 local new = parse(struct.pack('<ddd', 0, 0, 0) .. ARGV[1], 1)
-if n > 0 and limit ~= new.limit then return done('M' .. string.format('%.0f', limit)) end
-local room = granted == n and not upgrading() and held + new.weight <= new.limit
+local have = least(1, math.huge)
+if n > 0 and have ~= new.limit and (have == FULL or new.limit == FULL) then return done('M' .. string.format('%.0f', have)) end --mutant:redis-lock-beside-semaphore
+local room = granted == n and not upgrading() and held + new.weight <= least(2, new.limit) --mutant:redis-comes-under-holders-limits
 if room then
 	grant(new)
 	new.expires = now + ARGV[2]
@@ -25,6 +37,7 @@ if room then
 	return give(new.token)
 end
 if try ~= '' then return done('R' .. obstacles(nil)) end
-new.granted, new.expires = false, now + position
+new.granted, new.expires, new.reason = false, now + position, ARGV[5]
 add(new)
+call(new)
 return done('R' .. obstacles(new))

@@ -53,6 +53,23 @@ local holders = function(own)
 	return table.concat(out)
 end
 
+-- All holds.
+local holds = function()
+	local out = {}
+	for i = 1, #line do
+		if line[i].granted and line[i].over < NEVER then out[#out + 1] = line[i] end
+	end
+	return out
+end
+
+-- Why the first that asks does so, or the empty string.
+local asked = function()
+	for i = 1, #line do
+		if line[i].over < NEVER and asks(line[i]) then return line[i].reason end
+	end
+	return ''
+end
+
 local function load()
 	last = struct.unpack('<d', s, 4)
 	local p = 12
@@ -68,7 +85,8 @@ local function enlist()
 			e.covered = math.max((latest or e.since) + e.delay, e.since + e.keep) --mutant:redis-lost-session-covered
 		end
 		e.over = ends(e)
-		entries[e.id], limit, n = e, e.limit, n + 1
+		entries[e.id], n = e, n + 1
+		count(e, 1, e.ones)
 		granted, held = granted + e.ones, held + e.heavy
 		if e.over < first then first = e.over end
 		if e.granted and e.want > e.weight then upgrader = e.id end

@@ -6,6 +6,7 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 --@ queue.lua
 local newest = last
+call = function() end
 done = function(answer)
 	if type(answer) == 'number' then answer = 'N' end
 	return 'P' .. struct.pack('<d', newest) .. answer

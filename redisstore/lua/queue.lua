@@ -4,11 +4,12 @@
 -- Up to FEW entries are a string, which is read and written whole (line.lua).
 -- More are a hash, of which an operation reads and writes what it needs, however
 -- many there are (tree.lua).
-local FEW, NEVER = FEWEST, math.huge
+local FEW, NEVER, FULL = FEWEST, math.huge, 1073741824 -- FULL is the limit of a lock
 local FIXED = '<dddc32dHBddI4I4I4I4HB'
 
 --@ session.lua
-local last, limit, held, granted, n = 0, 0, 0, 0, 0 -- newest token; weight and number of holds; number of entries
+local last, held, granted, n = 0, 0, 0, 0 -- newest token; weight and number of holds; number of entries
+local limits = {} -- by limit: how many entries have it, and how many of those hold
 local first = NEVER -- the earliest end of an entry
 local upgrader = '' -- the id of the hold that wants more
 local big = false -- it is kept as a hash
@@ -19,19 +20,19 @@ local changed, gone, woken = {}, {}, {}
 local function damaged() error('holdfast: damaged', 0) end
 
 local function parse(s, p)
-	local token, since, expires, id, keep, owner, broken, delay, fence, limit, weight, want, turn, n, flags, tail = struct.unpack(FIXED, s, p)
-	local reason = tail + owner
-	local after = reason + broken
+	local token, since, expires, id, keep, owner, reason, delay, fence, limit, weight, want, turn, n, flags, tail = struct.unpack(FIXED, s, p)
+	local text = tail + owner
+	local after = text + reason
 	if after > #s + 1 or flags > 3 and flags ~= 7 then damaged() end
 	local e = {
 		token = token, since = since, expires = expires, id = id, keep = keep, delay = delay, fence = fence, limit = limit, weight = weight,
-		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, owner = string.sub(s, tail, reason - 1),
-		broken = broken > 0 and string.sub(s, reason, after - 1) or '',
+		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, owner = string.sub(s, tail, text - 1),
+		reason = reason > 0 and string.sub(s, text, after - 1) or '', -- why it was broken; of a waiter: why it asks the holders to give up
 		raw = string.sub(s, p, after - 1), -- until it is changed
 		session = flags == 7 and string.sub(s, p + 16, p + 23), -- which keeps it until it is changed
 		covered = 0, -- with one: it may last until then, unless it is changed
-		ones = 0, heavy = 0, -- what of it is in granted and in held
-		place = 0, over = NEVER, changed = false,
+		ones = 0, heavy = 0, entered = 1, -- what of it is in granted and in held, and in limits
+		place = 0, over = NEVER, asked = 0, changed = false,
 	}
 	if e.granted then e.ones, e.heavy = 1, weight end
 	return e, after
@@ -42,8 +43,8 @@ local function raw(e)
 		local flags = 0
 		if e.granted then flags = 1 end
 		if e.shown then flags = flags + 2 end
-		e.raw = struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #e.broken, e.delay, e.fence,
-			e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. e.broken
+		e.raw = struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #e.reason, e.delay, e.fence,
+			e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. e.reason
 	end
 	return e.raw
 end
@@ -59,6 +60,28 @@ local function ends(e)
 	if not e.granted then return e.expires end
 	local x = e.expires + e.delay
 	if e.shown and e.since + e.keep > x then x = e.since + e.keep end
+	return x
+end
+
+-- Whether e waits and asks the holders to give up.
+local function asks(e) return not e.granted and e.reason ~= '' end
+
+-- Has so many entries more, and so many holds, with the limit of e.
+local function count(e, some, ones)
+	local c = limits[e.limit]
+	if not c then
+		c = { 0, 0 }
+		limits[e.limit] = c
+	end
+	c[1], c[2] = c[1] + some, c[2] + ones
+	if c[1] == 0 then limits[e.limit] = nil end
+end
+
+-- The smallest limit of all entries (of is 1) or holds (2); x if that is smaller.
+local function least(of, x)
+	for limit, c in pairs(limits) do
+		if c[of] > 0 and limit < x then x = limit end
+	end
 	return x
 end
 
@@ -94,7 +117,8 @@ local function keep(e)
 	if e.granted then ones, heavy = 1, e.weight end
 	granted, held = granted + ones - e.ones, held + heavy - e.heavy
 	if heavy < e.heavy then freed = true end --mutant:redis-room-freed
-	e.ones, e.heavy, e.raw, e.session = ones, heavy, false, false
+	count(e, 1 - e.entered, ones - e.ones)
+	e.ones, e.heavy, e.entered, e.raw, e.session = ones, heavy, 1, false, false
 	if e.granted and e.want > e.weight then
 		upgrader = e.id
 	elseif upgrader == e.id then
@@ -107,6 +131,7 @@ end
 
 local function drop(e)
 	granted, held = granted - e.ones, held - e.heavy
+	count(e, -e.entered, -e.ones)
 	if upgrader == e.id then upgrader = '' end
 	entries[e.id] = false
 	set(e, NEVER)
@@ -116,7 +141,7 @@ end
 
 -- Puts a new entry behind all.
 local function add(e)
-	e.ones, e.heavy, entries[e.id], limit = 0, 0, e, e.limit
+	e.ones, e.heavy, e.entered, entries[e.id] = 0, 0, 0, e
 	added = true --mutant:redis-ask-adds
 	append(e)
 	keep(e)
@@ -145,10 +170,19 @@ local function draw(n)
 end
 
 local function grant(e)
-	e.granted, e.since, e.token = true, now, draw(e.n)
+	e.granted, e.reason, e.since, e.token = true, '', now, draw(e.n)
 end
 
 local function wake(e, token) woken[#woken + 1] = { id = e.id, token = token } end
+
+-- Has the owners of all holds told that e waits and asks for the name, if it does:
+-- they renew, and hear why.
+local call = function(e)
+	if e.reason == '' then return end
+	for _, h in ipairs(holds()) do
+		if h.reason == '' and h.expires > now then wake(h, '0') end --mutant:redis-broken-is-asked
+	end
+end
 
 -- The hold with a pending upgrade, or nil.
 local function upgrading()
@@ -165,7 +199,7 @@ local function settle(self)
 	end
 	local e = upgrading()
 	if e then -- before all that wait
-		if held - e.weight + e.want > limit then return end
+		if held - e.weight + e.want > FULL then return end
 		e.weight, e.fence = e.want, draw(1)
 		keep(e)
 		if e.id ~= self then wake(e, '0') end
@@ -175,7 +209,7 @@ local function settle(self)
 	local some = 1 -- to be let in: more are read at once as more are
 	while granted < n do
 		e, some = nth(granted + 1, some), math.min(2 * some, 100)
-		if held + e.weight > limit then break end
+		if held + e.weight > least(2, e.limit) then break end --mutant:redis-heeds-holders-limits
 		grant(e)
 		keep(e)
 		if e.id ~= self then
@@ -214,19 +248,22 @@ local function give(answer)
 	return done(answer)
 end
 
+-- The answer that e is lost.
+local function lost(e) return 'L' .. (e.granted and e.reason or '') end
+
 -- The live hold of the id and token; or nil, and the answer that it is lost.
 local function hold(id, token)
 	local e = find(id)
 	if not e then return nil, 'L' end
-	if not e.granted or e.token ~= token or e.expires <= now then return nil, 'L' .. e.broken end
+	if not e.granted or e.token ~= token or e.expires <= now then return nil, lost(e) end
 	return e
 end
 
 -- The same, if its owner may go on with it.
 local function sound(id, token)
-	local e, lost = hold(id, token)
-	if e and e.broken ~= '' then return nil, 'L' .. e.broken end
-	return e, lost
+	local e, answer = hold(id, token)
+	if e and e.reason ~= '' then return nil, lost(e) end
+	return e, answer
 end
 
 -- How the hold stands, for its owner.

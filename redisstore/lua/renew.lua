@@ -1,7 +1,8 @@
 -- Pushes the expiry of a hold forward, and keeps what else its owner tells.
 -- ARGV: 1 id; 2 token; 3 TTL in µs; 4 the newest token used of its block, or 0;
 -- 5 another id; 6 another owner; both empty if there is none.
--- Answers 'H' and how the hold stands.
+-- Answers 'H' and how the hold stands, and why the first waiter that asks the holders
+-- to give up does so.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -34,5 +35,5 @@ if e then
 	keep(e)
 end
 settle(id)
-if e then return give('H' .. told(e)) end
+if e then return give('H' .. told(e) .. asked()) end
 return done(lost)

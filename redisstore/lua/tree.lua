@@ -1,15 +1,17 @@
 -- The order of many entries, in the fields of a hash: "h", the head; for each
 -- entry its id, and "#" and its place, which has the id; and "t", level, ":" and
 -- number for each node of a tree over the places. A node has of each child the
--- earliest end, then of each how many entries there are.
+-- earliest end, then of each how many entries there are, then how many of those ask the
+-- holders to give up.
 local scatter, unpacked
 
 local function tree(head)
 	local FAN = FANOUT -- children of a node
-	local NODE = '<' .. string.rep('d', FAN) .. string.rep('I4', FAN)
+	local NODE = '<' .. string.rep('d', FAN) .. string.rep('I4', 2 * FAN)
 	local HEAD = '<c3dI4dI4I4dddBB'
 	local ids, nodes, unread, dirty = {}, {}, {}, {} -- ids by place; nodes by field: as tables, as they came, and those changed
 	local tail, levels = 0, 1 -- the next place, and the height
+	local asking = 0 -- how many ask
 	local covered, longer = 0, false -- up to when the key lives, less RETENTION; that has to be made longer
 
 	unpacked = function(v)
@@ -17,7 +19,7 @@ local function tree(head)
 		local e, after = parse(v, 9)
 		if after ~= #v + 1 or e.session then damaged() end
 		e.place = struct.unpack('<d', v)
-		e.over = ends(e)
+		e.over, e.asked = ends(e), asks(e) and 1 or 0
 		entries[e.id], ids[e.place] = e, e.id
 		return e
 	end
@@ -29,11 +31,11 @@ local function tree(head)
 			local v = unread[f]
 			if v == nil then v = big and redis.call('HMGET', KEYS[1], f)[1] end
 			if v then
-				if #v ~= 12 * FAN then damaged() end
+				if #v ~= 16 * FAN then damaged() end
 				t = { struct.unpack(NODE, v) }
 			else
 				t = {}
-				for j = 1, FAN do t[j], t[FAN + j] = NEVER, 0 end
+				for j = 1, FAN do t[j], t[FAN + j], t[2 * FAN + j] = NEVER, 0, 0 end
 			end
 			t.f, nodes[f] = f, t
 		end
@@ -89,31 +91,32 @@ local function tree(head)
 	end
 
 	set = function(e, x)
-		local c, place = 1, e.place
-		if x == e.over then return end
+		local c, a, place = 1, 0, e.place
+		if x < NEVER and asks(e) then a = 1 end
+		if x == e.over and a == e.asked then return end
 		if x == NEVER then c = 0 elseif x > covered then covered, longer = x + 60000000, true end -- not each time
 		if big and not nodes['t0:' .. math.floor(place / FAN)] then path(place) end
-		e.over = x
+		e.over, e.asked = x, a
 		for l = 0, levels - 1 do
 			local i = math.floor(place / FAN)
 			local j, t = place - i * FAN + 1, node(l, i)
-			if t[j] == x and t[FAN + j] == c then return end -- so nothing is different above
-			t[j], t[FAN + j] = x, c --mutant:redis-tree-counts
+			if t[j] == x and t[FAN + j] == c and t[2 * FAN + j] == a then return end -- so nothing is different above
+			t[j], t[FAN + j], t[2 * FAN + j] = x, c, a --mutant:redis-tree-counts
 			mark(t)
-			x, c = NEVER, 0
+			x, c, a = NEVER, 0, 0
 			for k = 1, FAN do
 				if t[k] < x then x = t[k] end
-				c = c + t[FAN + k]
+				c, a = c + t[FAN + k], a + t[2 * FAN + k]
 			end
 			place = i
 		end
-		first, n = x, c
+		first, n, asking = x, c, a
 	end
 
 	append = function(e)
 		if tail == FAN ^ levels then
 			local t = node(levels, 0)
-			t[1], t[FAN + 1] = first, n
+			t[1], t[FAN + 1], t[2 * FAN + 1] = first, n, asking --mutant:redis-tree-grows-with-who-asks
 			mark(t)
 			levels = levels + 1 --mutant:redis-tree-grows
 		end
@@ -137,12 +140,13 @@ local function tree(head)
 
 	ahead = function(e) return below(levels - 1, 0, e.place) end
 
-	local function place(k)
+	-- Where the k-th entry is, or the k-th of those that ask, by the numbers in a node from there on.
+	local function place(k, from)
 		local i = 0
 		for l = levels - 1, 0, -1 do
 			local t, j = node(l, i), 1
-			while k > t[FAN + j] do
-				k, j = k - t[FAN + j], j + 1
+			while k > t[from + j] do
+				k, j = k - t[from + j], j + 1
 				if j > FAN then damaged() end
 			end
 			i = i * FAN + j - 1
@@ -151,10 +155,10 @@ local function tree(head)
 	end
 
 	nth = function(k, some)
-		local p = place(k)
+		local p = place(k, FAN)
 		if not ids[p] or entries[ids[p]] == nil then
 			local places = { p }
-			for j = k + 1, math.min(k + some - 1, n) do places[#places + 1] = place(j) end
+			for j = k + 1, math.min(k + some - 1, n) do places[#places + 1] = place(j, FAN) end
 			fetch(places)
 		end
 		return entries[ids[p]] or damaged()
@@ -182,7 +186,7 @@ local function tree(head)
 	holders = function(own)
 		local places, fields, of, out = {}, {}, {}, {}
 		for k = 1, granted do
-			local p = place(k)
+			local p = place(k, FAN)
 			if not own or p ~= own.place then places[#places + 1] = p end
 			if #places == 8 then break end
 		end
@@ -201,10 +205,30 @@ local function tree(head)
 		return table.concat(out)
 	end
 
+	holds = function()
+		local out = {}
+		for k = 1, granted, 500 do --mutant:redis-all-holders-asked
+			local places = {}
+			for j = k, math.min(k + 499, granted) do places[#places + 1] = place(j, FAN) end
+			fetch(places)
+			for _, p in ipairs(places) do out[#out + 1] = entries[ids[p]] or damaged() end
+		end
+		return out
+	end
+
+	asked = function()
+		if asking == 0 then return '' end
+		local p = place(1, 2 * FAN) --mutant:redis-tree-first-that-asks
+		fetch({ p })
+		return entries[ids[p]].reason
+	end
+
 	-- Writes what was changed.
 	scatter = function()
 		local ms = string.format('%.0f', RETENTION + math.ceil((covered - now) / 1000))
-		local out = { 'h', struct.pack(HEAD, 'hf3', last, limit, held, granted, n, tail, first, covered, levels, #upgrader) .. upgrader }
+		local head = struct.pack(HEAD, 'hf3', last, asking, held, granted, n, tail, first, covered, levels, #upgrader) .. upgrader
+		for limit, c in pairs(limits) do head = head .. struct.pack('<I4I4I4', limit, c[1], c[2]) end
+		local out = { 'h', head }
 		local function put(field, value)
 			out[#out + 1], out[#out + 2] = field, value
 			if #out > 500 then
@@ -224,7 +248,7 @@ local function tree(head)
 			local some = 0
 			for j = 1, FAN do some = some + t[FAN + j] end
 			if some > 0 then
-				put(t.f, struct.pack(NODE, unpack(t, 1, 2 * FAN)))
+				put(t.f, struct.pack(NODE, unpack(t, 1, 3 * FAN)))
 			else
 				gone[#gone + 1] = t.f
 			end
@@ -237,8 +261,12 @@ local function tree(head)
 	if head then
 		local ok = pcall(function()
 			local _, wants, p
-			_, last, limit, held, granted, n, tail, first, covered, levels, wants, p = struct.unpack(HEAD, head)
+			_, last, asking, held, granted, n, tail, first, covered, levels, wants, p = struct.unpack(HEAD, head)
 			upgrader = string.sub(head, p, p + wants - 1)
+			for at = p + wants, #head, 12 do
+				local limit, some, ones = struct.unpack('<I4I4I4', head, at)
+				limits[limit] = { some, ones }
+			end
 		end)
 		if not ok then damaged() end
 		return

@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Of many that wait the first that asks is heard, whoever asked first, in a string
+// and in trees.
+func TestAmongManyTheFirstThatAsksIsHeard(t *testing.T) {
+	t.Parallel()
+	client := clientOf(t, testserver.Redis(t).Addr)
+	for _, sh := range []shape{{2, 1}, {3, 2}, usual} {
+		s, err := newStore(client, apart(), nil, sh)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		h := mustHold(t, s, mutex("n"))
+		heard := func(want string) {
+			t.Helper()
+			if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil || r.GiveUp != want {
+				t.Errorf("%v: %+v, want %q", sh, r, want)
+			}
+		}
+		var all []store.Claim
+		for range 20 {
+			all = append(all, mutex("n"))
+			mustAsk(t, s, all[len(all)-1])
+		}
+		asks := func(i int, reason string) {
+			t.Helper()
+			all[i].GiveUp = reason
+			mustAsk(t, s, all[i])
+		}
+		heard("")
+		asks(13, "the third")
+		heard("the third")
+		asks(4, "the second")
+		asks(2, "the first")
+		asks(19, "the last")
+		heard("the first")
+		asks(2, "")
+		heard("the second")
+		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: all[4].ID}); err != nil {
+			t.Fatal(err)
+		}
+		heard("the third")
+		stored(t, s, "n", sh)
+	}
+}
+
+// Each of more holders than are read at a time is notified, once.
+func TestEachOfManyHoldersIsAsked(t *testing.T) {
+	t.Parallel()
+	s := storeOn(t, clientOf(t, testserver.Redis(t).Addr), nil)
+	defer s.Close()
+	var mu sync.Mutex
+	asked := map[store.ID]int{}
+	if err := s.Watch(t.Context(), me, func(n store.Notification) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[n.ID]++
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const readers = 1203
+	holds := map[store.ID]bool{}
+	for range readers {
+		c := mutex("n")
+		c.Weight, c.TTL = 1, time.Hour
+		holds[mustHold(t, s, c).ID] = true
+	}
+	w := mutex("n")
+	w.GiveUp = "a writer waits"
+	mustAsk(t, s, w)
+	until(t, "all are asked", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(asked) >= readers
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for id, n := range asked {
+		if !holds[id] || n != 1 {
+			t.Errorf("%v was notified %d times, a holder: %v", id, n, holds[id])
+		}
+	}
+}
