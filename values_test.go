@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func traced(t *testing.T, trace string) context.Context {
 type tracing struct {
 	withNotifications
 	mu       sync.Mutex
-	traces   map[string]string // by what was called, the newest
+	traces   map[string]string // by what was called, the newest, and behind it those that it is linked to
 	deadline time.Time         // none of theirs may be this one
 	hangs    bool              // a release does, until its context ends
 	cause    error             // of that end
@@ -35,6 +36,13 @@ func (s *tracing) note(ctx context.Context, op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.traces[op] = fmt.Sprint(ctx.Value(traceKey{}))
+	var linked []string
+	for _, c := range store.Claims(ctx) {
+		linked = append(linked, fmt.Sprint(c.Value(traceKey{})))
+	}
+	if slices.Sort(linked); linked != nil {
+		s.traces[op] += fmt.Sprint(linked)
+	}
 	if ctx.Err() != nil {
 		s.t.Errorf("%s begins with a context that has ended", op)
 	}
@@ -63,13 +71,18 @@ func (s *tracing) Release(ctx context.Context, h store.Hold) error {
 	return s.withNotifications.Release(ctx, h)
 }
 
+func (s *tracing) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	s.note(ctx, "release all")
+	return s.withNotifications.ReleaseAll(ctx, holds)
+}
+
 func (s *tracing) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
 	s.note(ctx, "change")
 	return s.withNotifications.Change(ctx, h, turn, weight)
 }
 
-// What serves one claim has the values of the claim's context, and what serves many
-// has none.
+// What serves one claim has the values of the claim's context, and what is for many
+// has none, but can be linked to them.
 func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
@@ -86,7 +99,7 @@ func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		release(t, l.Lease)
-		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 change:trace 1 release:trace 1 renew:<nil>]")
+		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 change:trace 1 release:trace 1 renew:<nil>[trace 1]]")
 	})
 }
 
@@ -103,6 +116,30 @@ func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
 		release(t, l)
 		release(t, next.handed())
 		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 release:trace 2]")
+	})
+}
+
+// The calls for many claims name those that they serve, as they are by then.
+func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+		locks := locker(t, s, nil)
+		first, err := locks.Mutex("a").TryLock(traced(t, "trace 1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locks.Mutex("b").TryLock(traced(t, "trace 2")); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		same(t, "linked to", s.traces["renew"], "<nil>[trace 1 trace 2]")
+		next := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(traced(t, "trace 3")) })
+		release(t, first)
+		next.handed()
+		if err := locks.Close(); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "linked to", s.traces["release all"], "<nil>[trace 2 trace 3]")
 	})
 }
 

@@ -43,6 +43,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 			mutant.Return(`has(text, "NOPERM", "No permissions", "The user executing the script")`)},
 		{"an idle name is kept for a day", kept, "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond")},
 		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", "redis-fail-over-looked-for", mutant.Delete()},
+		{"what is sent together is linked to nobody", "TestWhatIsSentTogetherIsLinkedToItsCallers", "redis-joined-in-no-trace", mutant.Line("l.s.exchange(ctx, commands)\n_ = callers")},
 		// Of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},
 		{"an upgrade that is there is given unwritten", written, "redis-change-gives", mutant.Line("return done('G' .. told(e))")},

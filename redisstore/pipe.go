@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Commands that come while two exchanges with a server are under way wait for
@@ -77,6 +79,7 @@ func (c *command) noScript() bool {
 
 // A call is what one caller sends to one server at a time.
 type call struct {
+	ctx      context.Context // of the caller
 	commands []*command
 	done     chan struct{} // closed once the commands have their outcomes
 	left     atomic.Bool   // the caller no longer waits
@@ -119,7 +122,7 @@ func (s *Store) start(ctx context.Context, commands ...*command) {
 		if len(byLane) == 1 {
 			l.add(ctx, commands)
 		} else {
-			l.queue(commands) // all servers at the same time
+			l.queue(ctx, commands) // all servers at the same time
 		}
 	}
 }
@@ -151,7 +154,7 @@ func (l *lane) add(ctx context.Context, commands []*command) {
 	l.mu.Lock()
 	if l.flying == maxExchanges {
 		l.mu.Unlock()
-		l.queue(commands)
+		l.queue(ctx, commands)
 		return
 	}
 	l.flying++
@@ -171,8 +174,8 @@ func (l *lane) add(ctx context.Context, commands []*command) {
 
 // queue leaves the commands to be sent with others, as soon as an exchange
 // comes back.
-func (l *lane) queue(commands []*command) {
-	c := &call{commands: commands, done: make(chan struct{})}
+func (l *lane) queue(ctx context.Context, commands []*command) {
+	c := &call{ctx: ctx, commands: commands, done: make(chan struct{})}
 	for _, cmd := range commands {
 		cmd.call = c
 	}
@@ -199,13 +202,14 @@ func (l *lane) fly() {
 		}
 		l.mu.Unlock()
 		var commands []*command
+		var callers []context.Context
 		for _, c := range calls {
 			if !c.left.Load() {
-				commands = append(commands, c.commands...)
+				commands, callers = append(commands, c.commands...), append(callers, c.ctx)
 			}
 		}
 		ctx, cancel := context.WithTimeout(l.s.ctx, exchangeTime)
-		l.s.exchange(ctx, commands)
+		l.s.exchange(store.Join(ctx, callers...), commands) //mutant:redis-joined-in-no-trace
 		cancel()
 		for _, c := range calls {
 			close(c.done)

@@ -24,7 +24,9 @@
 // as long as the context lasts: store/record does that.
 //
 // The context of a call is the engine's own, with a bound. If the call serves one
-// claim it has the values of that claim's context, and else none.
+// claim it has the values of that claim's context, and else none: [Claims] are those
+// that it serves then. What a store sends for several callers at once goes out on a
+// context by [Join].
 //
 // A call returns when its context ends, even if the server is frozen: it accepts
 // connections and answers nothing. A store may not be able to promise that because its

@@ -299,12 +299,12 @@ func (c *closer) next() (batch []*returning, bound time.Duration) {
 
 // send gives back a batch in one call and reads the answers.
 func (c *closer) send(batch []*returning, bound time.Duration) {
-	holds := make([]store.Hold, len(batch))
+	holds, of := make([]store.Hold, len(batch)), make([]*hold, len(batch))
 	for i, r := range batch {
-		holds[i] = r.h.back()
+		holds[i], of[i] = r.h.back(), r.h
 	}
 	var out []error
-	c.e.bounded(nil, bound, func(ctx context.Context) { out = c.e.store.ReleaseAll(ctx, holds) })
+	c.e.bounded(nil, bound, func(ctx context.Context) { out = c.e.store.ReleaseAll(c.e.sched.serving(ctx, of), holds) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, r := range batch {

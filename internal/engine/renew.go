@@ -44,6 +44,22 @@ func (b *batch) values() *values {
 	return nil //mutant:values-of-batch
 }
 
+// serving is ctx with the claims that a call for the holds serves.
+func (s *scheduler) serving(ctx context.Context, holds []*hold) context.Context {
+	if s.e.desc.InProcess { // it has no driver //mutant:batch-in-no-trace
+		return ctx
+	}
+	return store.ForClaims(ctx, func() []context.Context {
+		s.mu.Lock() // one may be handed on meanwhile
+		defer s.mu.Unlock()
+		all := make([]context.Context, len(holds))
+		for i, h := range holds {
+			all[i] = h.values //mutant:batch-of-nobody
+		}
+		return all
+	})
+}
+
 // callTime bounds the renewals of a hold, and the changes that keep them waiting:
 // so that there is time for another renewal before the hold is lost. It is
 // rounded down to one of a few values, as holds with different ones are not
@@ -102,7 +118,7 @@ func (s *scheduler) renew(b batch) {
 			answers = []store.Renewal{s.e.askAgain(ctx, *again, asked[0].Token)}
 			return
 		}
-		answers = s.e.store.Renew(ctx, asked) //mutant:deadline-renewal-counts-reply
+		answers = s.e.store.Renew(s.serving(ctx, b.holds), asked) //mutant:deadline-renewal-counts-reply
 	})
 	now := s.e.now() //mutant:deadline-counts-reply
 

@@ -173,7 +173,7 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 	out := make(chan reply, len(s.nodes))
 	t := &tally{nodes: len(s.nodes), asked: time.Now()}
 	for _, n := range s.nodes {
-		n.send(&job{n: n, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
+		n.send(&job{n: n, ctx: ctx, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
 	}
 	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
 		t.add(s, cl, r)
@@ -256,7 +256,7 @@ func (s *Store) slow(missing uint32) bool {
 // giveBack releases whatever the claim has anywhere, in the background; nodes that
 // are away are told when they are back.
 func (s *Store) giveBack(cl *claim) <-chan reply {
-	return s.releaseAll(store.Hold{Name: cl.Name, ID: cl.ID}, cl)
+	return s.releaseAll(s.ctx, store.Hold{Name: cl.Name, ID: cl.ID}, cl)
 }
 
 // givenBack waits until those nodes have released it that the next needs, and

@@ -50,7 +50,7 @@ func TestNoVoteIsGivenBackBehindItsRelease(t *testing.T) {
 		var m mending
 		m.begin(cl, c.TTL)
 		if released {
-			s.releaseAll(store.Hold{Name: c.Name, ID: c.ID, Token: cl.p}, cl)
+			s.releaseAll(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: cl.p}, cl)
 		}
 		m.lacks(n)
 		votes := 0

@@ -127,7 +127,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 		args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
 			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell)
 		for _, n := range s.nodes {
-			n.send(&job{n: n, id: by, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
+			n.send(&job{n: n, ctx: ctx, id: by, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
 			expected++
 		}
 	}
@@ -289,7 +289,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	key := s.key(h.Name)
 	free := func() int { return c.done + c.lost }
 	open := 0 // nodes that can grant it to the next, who is to have it at once: one that is away or takes no writes has nothing to give
-	s.collect(ctx, s.releaseAll(h, cl), len(s.nodes), s.timeout, func(r reply) bool {
+	s.collect(ctx, s.releaseAll(ctx, h, cl), len(s.nodes), s.timeout, func(r reply) bool {
 		was := free()
 		c.add(s, key, r)
 		if free() > was && r.n.grants() { //mutant:redlock-released-for-the-next
@@ -323,7 +323,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 
 // releaseAll sends the release of a hold, or with token 0 of what the claim has,
 // to all nodes.
-func (s *Store) releaseAll(h store.Hold, cl *claim) <-chan reply {
+func (s *Store) releaseAll(ctx context.Context, h store.Hold, cl *claim) <-chan reply {
 	token, used := h.Token, strconv.FormatInt(h.Used, 10)
 	if token == 0 {
 		token, used = cl.number(), "any"
@@ -337,7 +337,7 @@ func (s *Store) releaseAll(h store.Hold, cl *claim) <-chan reply {
 	args := s.scripts.release.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older)
 	out := make(chan reply, len(s.nodes))
 	for _, n := range s.nodes {
-		n.send(&job{n: n, claim: cl, id: h.ID, sc: &s.scripts.release, args: args, out: out, owed: owed})
+		n.send(&job{n: n, ctx: ctx, claim: cl, id: h.ID, sc: &s.scripts.release, args: args, out: out, owed: owed})
 	}
 	return out
 }

@@ -150,7 +150,7 @@ func (s *Store) states(ctx context.Context, keys []string, yield func(store.Stat
 		names[i].entries = map[store.ID]*sighting{}
 		args := s.scripts.view.call(1, key)
 		for _, n := range s.nodes {
-			n.send(&job{n: n, id: store.ID{}, sc: &s.scripts.view, args: args, index: i, out: out})
+			n.send(&job{n: n, ctx: ctx, id: store.ID{}, sc: &s.scripts.view, args: args, index: i, out: out})
 		}
 	}
 	s.collect(ctx, out, cap(out), s.timeout, func(r reply) bool {
@@ -307,7 +307,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	args := s.scripts.brk.call(1, key, b.ID.String(), strconv.FormatInt(b.Token, 10), reason, now)
 	out := make(chan reply, len(s.nodes))
 	for _, n := range s.nodes {
-		n.send(&job{n: n, id: b.ID, sc: &s.scripts.brk, args: args, out: out})
+		n.send(&job{n: n, ctx: ctx, id: b.ID, sc: &s.scripts.brk, args: args, out: out})
 	}
 	var c count
 	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {

@@ -26,6 +26,8 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
+		{"what a node is sent is linked to nobody", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-joined-in-no-trace", mutant.Return("ctx")},
+		{"no hook is called", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-hooks", mutant.Stmt("_ = hook")},
 		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
 		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
 		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},

@@ -72,7 +72,8 @@ type lane struct {
 // A job is one operation on one node.
 type job struct {
 	n     *node
-	claim *claim // of an ask, and of the release of one; else nil
+	ctx   context.Context // of the caller, or nil
+	claim *claim          // of an ask, and of the release of one; else nil
 	id    store.ID
 	sc    *script
 	args  []any // the whole command; shared, so never changed
@@ -172,7 +173,7 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 func (n *node) owe(j *job) {
 	if j != nil && j.isRelease() && j.owed != 0 && len(n.owed) < most {
 		again := *j
-		again.out = nil
+		again.out, again.ctx = nil, nil
 		n.owed = append(n.owed, &again) //mutant:redlock-owed-to-node
 	}
 }
@@ -251,9 +252,23 @@ func (l *lane) bounded(s *Store) context.Context {
 	return ctx
 }
 
+// joined is ctx for an exchange that is made for all of the jobs.
+func joined(ctx context.Context, jobs []*job) context.Context {
+	var callers []context.Context
+	for i, j := range jobs {
+		if j.ctx != nil && (i == 0 || j.out != jobs[i-1].out) { // once for all of a call
+			callers = append(callers, j.ctx)
+		}
+	}
+	if len(callers) == 0 {
+		return ctx
+	}
+	return store.Join(ctx, callers...) //mutant:redlock-joined-in-no-trace
+}
+
 // exchange has the jobs done in one pipeline.
 func (n *node) exchange(l *lane, jobs []*job) {
-	ctx := l.bounded(n.s)
+	ctx := joined(l.bounded(n.s), jobs)
 	defer func() {
 		if !l.timer.Stop() { // it has ended the context
 			l.timer = nil

@@ -174,6 +174,11 @@ type Options struct {
 	// and for tests. Where the URL asks for TLS that is spoken on what Dialer
 	// returns. It is not for New, whose clients have their own.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	// Hooks see each command, to trace or count it. Those of the clients that are
+	// given to New are not called: a Store uses their connections with timeouts of its
+	// own, and go-redis leaves the hooks behind then.
+	Hooks []redis.Hook
 }
 
 // A Store keeps locks on a majority of several Redis servers. Its methods are
@@ -332,6 +337,9 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 		// common lock. No node here moves while it is in use, so nothing is
 		// asked of it.
 		c.Options().MaintNotificationsConfig = nil
+		for _, hook := range o.Hooks {
+			c.AddHook(hook) //mutant:redlock-hooks
+		}
 		s.nodes = append(s.nodes, &node{s: s, i: i, client: c, address: co.Addr})
 	}
 	s.address = "Redlock on " + strings.Join(addresses, ", ")

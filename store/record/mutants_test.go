@@ -33,6 +33,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"a claim of a forgotten name is joined again", "TestAClaimOfAForgottenNameIsReadBeforeItIsGranted", "record-asks-again-unread", mutant.Stmt("blind = blind && o.asks")},
+		{"a write for several is linked to nobody", "TestAWriteForSeveralIsLinkedToEach", "record-joined-in-no-trace", mutant.Return("ctx")},
 		{"a moment that a session has left is none", "TestASessionWithAMomentLeftIsNotPassedOver", "record-a-moment-left-is-none", mutant.Return("max(d.Microseconds(), 0)")},
 		{"a take-out may hang", "TestATakeOutThatHangsKeepsNobodyOutForLong", "record-take-out-hangs", mutant.Return("max(time.Hour, trip)")},
 		{"whether others live may be asked without end", "TestAQuestionForLivesThatHangsEnds", "record-asks-for-lives-without-end", mutant.Value("context.WithCancel(ctx)")},

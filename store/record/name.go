@@ -60,10 +60,11 @@ type late struct {
 // it did last counts. Once done is closed the caller may use what it has set.
 type op struct {
 	apply   func(*view) (queue.Change, error)
-	gives   bool         // it makes room for others: it goes first, and waits less
-	asks    bool         // it is an ask
-	again   bool         // … of a claim that may be in the record
-	claim   *store.Claim // of an ask that may wait: it may be left as a note
+	ctx     context.Context // of the caller, who may leave
+	gives   bool            // it makes room for others: it goes first, and waits less
+	asks    bool            // it is an ask
+	again   bool            // … of a claim that may be in the record
+	claim   *store.Claim    // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
 	looks   bool     // it finds out whether its claim is in the record, and does no more
@@ -87,7 +88,7 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	o.done = make(chan struct{})
+	o.ctx, o.done = ctx, make(chan struct{})
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -187,6 +188,15 @@ func (s *Store) work(n *name) {
 		cancel()
 		s.finishBatch(n, err)
 	}
+}
+
+// joined is ctx for what is sent for all of the batch.
+func joined(ctx context.Context, batch []*op) context.Context {
+	callers := make([]context.Context, len(batch))
+	for i, o := range batch {
+		callers[i] = o.ctx
+	}
+	return store.Join(ctx, callers...) //mutant:record-joined-in-no-trace
 }
 
 // more takes what has come to wait into the batch, and returns it: those that make

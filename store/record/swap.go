@@ -29,6 +29,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		if len(batch) == 0 && !goesOn {
 			return nil
 		}
+		ctx := joined(ctx, batch)
 		b.fresh = b.fresh && !added // what was read before an operation came does not answer it
 		if err := s.void(ctx, n, &b); err != nil {
 			return err
