@@ -11,6 +11,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +113,7 @@ func (e *engine) begin(s *settings) {
 			defer cancel()
 			for _, f := range c.Check(ctx) {
 				if f.Level() != store.LevelOK && !e.isClosing() { //mutant:well-logged
-					s.Logger.Warn("holdfast: "+f.About+": "+f.Text(), "store", e.desc.Store)
+					s.Logger.Warn("holdfast: "+f.About+": "+f.Text(), "store", e.desc.Store, seeDoctor)
 				}
 			}
 		})
@@ -129,6 +130,10 @@ func (e *engine) waitMet() bool {
 		return false
 	}
 }
+
+// seeDoctor is in the log with what the command's doctor tells as well: it is about the
+// store, and not about one claim.
+var seeDoctor = slog.String("see", "holdfast doctor")
 
 // together is at, or up to a grain later: at an instant at which others do what
 // they have to do as often, so that what they send goes in one batch.

@@ -108,7 +108,7 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	h.mu.Unlock()
 	close(under)
 	if err != nil && !told && !h.e.isClosing() {
-		s.Logger.Warn("holdfast: no wake-ups, waiters poll", "store", h.e.desc.Store, "err", err)
+		s.Logger.Warn("holdfast: no wake-ups, waiters poll", "store", h.e.desc.Store, "err", err, seeDoctor)
 	}
 }
 
