@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
@@ -17,31 +16,46 @@ import (
 func (p *program) breakCommand() *cobra.Command {
 	var b holdfast.Break
 	cmd := &cobra.Command{
-		Use:   "break NAME --id ID --token TOKEN --reason TEXT",
-		Short: "Take a hold away from its holder",
-		Long: `Break refuses all further renewals of one hold, and tells its holder who did it, and why:
-run then ends its command and exits with 76. The next gets in when the hold has
-expired, so a holder that obeys its deadline has stopped by then.
+		Use:   "break NAME [flags]",
+		Short: "Take a lock away from its holder",
+		Long: `Break ends one hold: it cannot be renewed any more. The holder learns who did it
+and why at its next renewal; run then stops its command and exits with 76. The
+next waiter gets the lock when the hold has expired, so a holder that keeps to
+its deadline has stopped by then.
 
-With --now the next gets in at once. The old holder does not know of it before
-its next renewal and may work on until then: only a resource that checks tokens
-is safe. Use it when you know that the holder is gone.
+With --now the next waiter gets the lock at once. The old holder does not know
+before its next renewal and may work until then: only a resource that checks
+tokens is safe. Use it when you know that the holder is gone.
 
-The id and the token are in the output of show: a hold that came meanwhile is
-never hit.`,
-		Example: `  holdfast show nightly
+At a terminal, break shows the holder of NAME, asks for the reason, and asks
+before it does anything. In a script, name the hold by --id and --token from
+'holdfast show NAME': another hold that came meanwhile is never hit.`,
+		Example: `  holdfast break nightly
   holdfast break nightly --id 5f0c… --token 1790000000000000 --reason 'host web-3 is being replaced'`,
 		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b.Name = args[0]
+			f := cmd.Flags()
+			byHand := !f.Changed("id") && !f.Changed("token")
+			if text := b.By + ": " + b.Reason; b.By != "" && len(text) > store.MaxReason {
+				return fmt.Errorf("--by and --reason have %d bytes, at most %d are kept", len(text)-2, store.MaxReason-2)
+			} else if len(b.Reason) > store.MaxReason {
+				return fmt.Errorf("--reason has %d bytes, at most %d are kept", len(b.Reason), store.MaxReason)
+			}
+			switch {
+			case byHand && !canAsk():
+				return fmt.Errorf("nobody can be asked here: name the hold by --id and --token from 'holdfast show %s', and --reason", printable(b.Name))
+			case byHand:
+				return exit(p.askAndBreak(cmd.Context(), b))
+			}
 			if _, err := store.ParseID(b.ID); err != nil {
 				return fmt.Errorf("--id: %w", err)
 			}
 			switch {
 			case b.Token <= 0:
 				return fmt.Errorf("--token %d: a token is positive", b.Token)
-			case b.Reason == "":
-				return errors.New("--reason is empty: say to its holder why")
+			case blank(b.Reason):
+				return errors.New("--reason is empty: tell the holder why")
 			}
 			return exit(p.breakHold(cmd.Context(), b))
 		},
@@ -51,40 +65,40 @@ never hit.`,
 	f.Int64Var(&b.Token, "token", 0, "the `TOKEN` of the hold, from show")
 	f.StringVar(&b.Reason, "reason", "", "why, in a few words (`TEXT`), for the holder and its log")
 	f.StringVar(&b.By, "by", "", "`WHO` does it, for the holder and its log; default the user and the host")
-	f.BoolVar(&b.Now, "now", false, "let the next in at once")
-	for _, required := range []string{"id", "token", "reason"} {
-		cmd.MarkFlagRequired(required)
-	}
+	f.BoolVar(&b.Now, "now", false, "let the next waiter have the lock at once")
 	return cmd
 }
 
 func (p *program) breakHold(ctx context.Context, b holdfast.Break) error {
-	s, _, err := p.inspector(choose(p.store))
+	in, err := p.inspector(choose(p.store))
 	if err != nil {
 		return err
 	}
-	locks, err := holdfast.New(s, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		s.Close()
-		return err
-	}
-	defer locks.Close()
-	switch err := locks.Break(ctx, b); {
+	defer in.done()
+	return in.breakIt(ctx, b)
+}
+
+// breakIt breaks the hold and says when the next gets the lock.
+func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
+	name := printable(b.Name)
+	switch err := in.change(ctx, func(ctx context.Context) error { return in.locks.Break(ctx, b) }); {
 	case errors.Is(err, holdfast.ErrLost):
-		return fmt.Errorf("%w: there is no such hold, see 'holdfast show'", err)
+		return &message{fmt.Sprintf("%s: there is no such hold; see 'holdfast show %s'%s", name, name, in.meant(ctx, b.Name)), err}
+	case errors.Is(err, holdfast.ErrUnavailable):
+		return &message{say(err, b.Name, in.where, lookTime).Error() + "; it may be broken or not: see 'holdfast show'", err}
 	case err != nil:
-		return err
+		return say(err, b.Name, in.where, lookTime)
 	case b.Now:
-		tell("warning: %q is free. Its holder may work on until its next renewal: only the token protects now", b.Name)
+		tell("%s is free now; its holder may work until its next renewal: only the token protects", name)
 		return nil
 	}
-	state, err := locks.Look(ctx, b.Name)
+	state, err := in.one(ctx, b.Name, lookTime)
 	if err != nil {
 		return nil // it was broken; when the next gets in is a courtesy
 	}
-	for _, h := range state.Holders {
-		if h.ID == b.ID {
-			fmt.Fprintf(os.Stdout, "broken; the next gets in when it has expired, in %v\n", time.Until(h.Ends).Round(100*time.Millisecond))
+	for _, e := range state.Entries {
+		if e.ID.String() == b.ID {
+			fmt.Fprintf(os.Stdout, "%s: broken; the next gets the lock when it has expired, in %v\n", name, e.Ends.Round(100*time.Millisecond))
 			return nil
 		}
 	}

@@ -43,14 +43,14 @@ the moment after; only a token that the resource checks is proof against that.`,
 }
 
 func (p *program) check(ctx context.Context, name string, id store.ID, token int64) error {
-	s, in, err := p.inspector(p.choose())
+	in, err := p.inspector(p.choose())
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	state, err := look(ctx, in, name)
+	defer in.done()
+	state, err := in.one(ctx, name, lookTime)
 	if err != nil {
-		return fmt.Errorf("check %q on %s: %w", name, s.Describe().Store, err)
+		return err
 	}
 	why := "nobody has it by this id"
 	for _, e := range state.Entries {
@@ -68,7 +68,7 @@ func (p *program) check(ctx context.Context, name string, id store.ID, token int
 			return nil
 		}
 	}
-	return fmt.Errorf("check %q on %s: %w: %s", name, s.Describe().Store, holdfast.ErrLost, why)
+	return &message{fmt.Sprintf("%s: %s: %s", printable(name), holdfast.ErrLost, why), holdfast.ErrLost}
 }
 
 // look returns the state of one name, empty if nobody uses it.
@@ -107,16 +107,20 @@ after. With -n or -w the exit code is 75 if somebody holds it still.`,
 // wait looks in growing pauses until nobody holds the name, for at most limit
 // unless that is negative.
 func (p *program) wait(ctx context.Context, name string, limit time.Duration) error {
-	s, in, err := p.inspector(p.choose())
+	in, err := p.inspector(p.choose())
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer in.done()
 	end := time.Now().Add(limit)
 	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 800*time.Millisecond) {
-		state, err := look(ctx, in, name)
+		patience := lookTime
+		if limit > 0 {
+			patience = min(patience, max(time.Until(end), 100*time.Millisecond))
+		}
+		state, err := in.one(ctx, name, patience)
 		if err != nil {
-			return fmt.Errorf("wait for %q on %s: %w", name, s.Describe().Store, err)
+			return err
 		}
 		holders := linesOf([]store.State{inTheWay(state)}, time.Now())
 		left := time.Until(end)
@@ -124,7 +128,7 @@ func (p *program) wait(ctx context.Context, name string, limit time.Duration) er
 		case len(holders) == 0:
 			return nil
 		case limit >= 0 && left <= 0:
-			return fmt.Errorf("%s: %w by %s", name, holdfast.ErrHeld, summary(holders))
+			return &message{fmt.Sprintf("%s: %s by %s", printable(name), holdfast.ErrHeld, summary(holders)), holdfast.ErrHeld}
 		case limit >= 0:
 			pause = min(pause, left)
 		}

@@ -50,6 +50,11 @@ func (u *storeURL) Set(url string) error {
 	return nil
 }
 
+// mistake is an error that the caller has made.
+func mistake(format string, args ...any) error {
+	return &message{fmt.Sprintf(format, args...), holdfast.ErrInvalid}
+}
+
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // choose finds out which store is meant; flag is what --store says. A variable that
@@ -61,15 +66,15 @@ func choose(flag storeURL) (choice, error) {
 	case flag != "":
 		return choice{string(flag), "--store", true}, nil
 	case hasEnv && blank(env): //mutant:run-empty-store-variable
-		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE is set, and empty: set it to the URL of a store, or unset it", holdfast.ErrInvalid)
+		return choice{}, mistake("HOLDFAST_STORE is set, and empty: set it to the URL of a store, or unset it")
 	case hasEnv:
 		return choice{env, "HOLDFAST_STORE", true}, nil
 	case hasFile && blank(file): //mutant:run-empty-store-file
-		return choice{}, fmt.Errorf("%w: HOLDFAST_STORE_FILE is set, and empty: set it to a file with the URL of a store in one line, or unset it", holdfast.ErrInvalid)
+		return choice{}, mistake("HOLDFAST_STORE_FILE is set, and empty: set it to a file with the URL of a store in one line, or unset it")
 	case hasFile:
 		url, err := oneLine(file)
 		if err != nil {
-			return choice{}, fmt.Errorf("%w: HOLDFAST_STORE_FILE: %w", holdfast.ErrInvalid, err)
+			return choice{}, mistake("HOLDFAST_STORE_FILE: %v", err)
 		}
 		return choice{url, "HOLDFAST_STORE_FILE", false}, nil
 	}
@@ -78,12 +83,12 @@ func choose(flag storeURL) (choice, error) {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		// Not the host's file store instead: two jobs would be on two stores.
-		return choice{}, fmt.Errorf("%w: %w: mend it, or name a store with --store", holdfast.ErrInvalid, err)
+		return choice{}, mistake("%v: fix it, or name a store with --store", err)
 	default:
 		return choice{url, systemStore, false}, nil
 	}
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { //mutant:run-pod-needs-store
-		return choice{}, fmt.Errorf("%w: no store is named, and the files of a Kubernetes pod are its own: name one that the pods share, with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE", holdfast.ErrInvalid)
+		return choice{}, mistake("no store is named, and the files of a Kubernetes pod are its own: name one with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE")
 	}
 	return choice{"", "the default of this host", false}, nil
 }
@@ -117,11 +122,10 @@ func (c choice) require(flag bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
-			return fmt.Errorf("%w: whether this host requires a shared store cannot be told: %w", holdfast.ErrInvalid, err)
+			return mistake("it cannot be seen whether this host requires a shared store: %v", err)
 		}
 	}
-	return fmt.Errorf("%w: %s asks for a store that other hosts share, and %s is none: name one like redis://host:6379 with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE, or in %s",
-		holdfast.ErrInvalid, by, c.name(), systemStore)
+	return mistake("%s asks for a store that other hosts share; %s is none: name one like redis://host:6379", by, c.name())
 }
 
 // name is the store for an error, without what may be secret: of a file: URL, as
@@ -154,16 +158,24 @@ func (c choice) open() (store.Store, error) {
 	scheme, _, _ := strings.Cut(c.url, ":")
 	switch strings.ToLower(scheme) + ":" {
 	case withheld:
-		return nil, fmt.Errorf("%w: %s: the holdfast above this command withheld its store, because the URL has a password: "+
-			"write the URL to a file that this user can read, and name the file in HOLDFAST_STORE_FILE in place of HOLDFAST_STORE", holdfast.ErrInvalid, c.by)
+		return nil, mistake("%s: the URL has a password, so the holdfast above kept it: put it in a file, and name that in HOLDFAST_STORE_FILE", c.by)
 	case "mem:":
-		return nil, fmt.Errorf("%w: %s: mem: is the memory of this process alone and excludes nobody", holdfast.ErrInvalid, c.by)
+		return nil, mistake("%s: mem: is the memory of this process alone and excludes nobody", c.by)
+	}
+	if advice := adviceOnURL(c.url); advice != "" {
+		return nil, mistake("%s: %s", c.by, advice)
 	}
 	s, err := open.URL(c.url)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.by, err)
+		return nil, &message{c.by + ": " + rest(err.Error(), "", "invalid"), err}
 	}
 	return s, nil
+}
+
+// kind is the kind of the store, of one that could not be opened.
+func (c choice) kind() string {
+	scheme, _, _ := strings.Cut(c.url, ":")
+	return "the store of " + c.by + ", " + scheme
 }
 
 // openDefault opens the file store of this host. That there is no place for one
@@ -178,9 +190,8 @@ func openDefault(dir string, err error) (store.Store, error) {
 			return nil, err // it is there but cannot be used: that says why
 		}
 	}
-	// %v: whatever err matches, this is a mistake of the caller.
-	return nil, fmt.Errorf("%w: no store is named, and this user has no place for the file store of this host (%v): "+
-		"name a store with --store, HOLDFAST_STORE or HOLDFAST_STORE_FILE", holdfast.ErrInvalid, err)
+	// Whatever err matches, this is a mistake of the caller.
+	return nil, mistake("no store is named, and this user has no place for files (%v): name one with --store or HOLDFAST_STORE_FILE", err)
 }
 
 // environment is env for a command below: it finds the same store, or is told

@@ -3,7 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +19,14 @@ import (
 // completeWithin bounds how long a shell waits for us when somebody presses Tab.
 const completeWithin = 500 * time.Millisecond
 
-// completeName completes NAME with those in use. What may be the command of run
-// is left to the shell.
-func (p *program) completeName(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+// completeName completes NAME with those in use, and the command of run with the
+// programs in the PATH. The rest is left to the shell.
+func (p *program) completeName(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if cmd.Name() == "run" {
+		if i := slices.Index(p.args, "--"); i >= 0 && i == len(p.args)-2 { // the last is the word
+			return commandsLike(word), cobra.ShellCompDirectiveDefault
+		}
+	}
 	if len(args) > 0 {
 		if cmd.Name() == "run" {
 			return nil, cobra.ShellCompDirectiveDefault
@@ -32,6 +42,28 @@ func (p *program) completeName(cmd *cobra.Command, args []string, _ string) ([]c
 		last = l.Name
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// commandsLike are the programs in the PATH that begin with the word; none if it is a path,
+// which the shell completes.
+func commandsLike(word string) (found []cobra.Completion) {
+	if strings.ContainsRune(word, filepath.Separator) {
+		return nil
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		files, _ := os.ReadDir(dir)
+		for _, f := range files {
+			if !strings.HasPrefix(f.Name(), word) {
+				continue
+			}
+			info, err := os.Stat(filepath.Join(dir, f.Name()))
+			if err == nil && info.Mode().IsRegular() && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows") {
+				found = append(found, f.Name())
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
 }
 
 // completeHold completes a flag with what is told by the holds of the NAME.
@@ -62,12 +94,12 @@ func (p *program) peek(name string) []line {
 	defer cancel()
 	found := make(chan []line, 1)
 	go func() {
-		s, in, err := p.inspector(choose(p.store))
+		in, err := p.inspector(choose(p.store))
 		if err != nil {
 			cancel()
 			return
 		}
-		defer s.Close()
+		defer in.done()
 		var states []store.State
 		for state, err := range in.List(ctx, name) {
 			if err == nil {

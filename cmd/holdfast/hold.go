@@ -17,11 +17,11 @@ import (
 // hold runs the command under the leases and gives them back.
 func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
-		leases: leases, signals: signals, start: clock.Now(), deadline: until(leases),
+		leases: leases, signals: signals, where: j.where, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
 	}
 	if !leases.Valid() { // we were stopped meanwhile
-		return exit(leases.Release())
+		return exit(say(leases.Release(), strings.Join(j.names, ", "), j.where, 0))
 	}
 	env := chosen.environment(os.Environ())
 	env = setenv(environment(env, held(leases)), "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))

@@ -16,8 +16,9 @@ func logger(verbose bool) *slog.Logger {
 }
 
 // plain is the log handler without -v: warnings for people, each sentence once,
-// since cron mails what is on stderr. Errors are left to the command, which
-// tells them in its own words.
+// since cron mails what is on stderr. What is about the store and its settings, and
+// not about this run, is left to doctor and to -v; errors are left to the command,
+// which tells them in its own words.
 type plain struct {
 	mu   sync.Mutex
 	told map[string]bool
@@ -27,19 +28,34 @@ func (p *plain) Enabled(_ context.Context, level slog.Level) bool { return level
 
 func (p *plain) Handle(_ context.Context, r slog.Record) error {
 	text := strings.TrimPrefix(r.Message, "holdfast: ")
+	var err error
+	name, where, settings := "", "", false
+	r.Attrs(func(a slog.Attr) bool {
+		switch a.Key {
+		case "err":
+			err, _ = a.Value.Any().(error)
+		case "name":
+			name = printable(a.Value.String())
+		case "store":
+			where = a.Value.String()
+		case "see":
+			settings = true
+		}
+		return true
+	})
 	p.mu.Lock()
-	told := p.told[text]
+	told := settings || p.told[text] //mutant:cmd-settings-are-doctors
 	p.told[text] = true
 	p.mu.Unlock()
 	if told {
 		return nil
 	}
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "err" {
-			text += ": " + a.Value.String()
-		}
-		return true
-	})
+	if name != "" {
+		text = name + ": " + text
+	}
+	if err != nil {
+		text += ": " + cause(err, where, 0)
+	}
 	tell("%s", text)
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,20 +69,12 @@ func oneName(cmd *cobra.Command, args []string) error {
 // list prints the name, or all of them if it is empty. What cannot be read is
 // told, and the rest goes on.
 func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
-	s, in, err := p.inspector(choose(p.store))
+	in, err := p.inspector(choose(p.store))
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	var states []store.State
-	var errs []error
-	for state, err := range in.List(cmd.Context(), name) {
-		if err != nil {
-			errs = append(errs, fmt.Errorf("list on %s: %w", s.Describe().Store, err))
-			continue
-		}
-		states = append(states, state)
-	}
+	defer in.done()
+	states, errs := in.all(cmd.Context(), name, lookTime)
 	lines := linesOf(byName(states), time.Now())
 	switch {
 	case asJSON:
@@ -91,11 +84,38 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	case len(lines) > 0:
 		err = printOne(os.Stdout, lines, states[0].Last)
 	case len(errs) == 0 && name == "":
-		tell("nobody holds or waits on %s", s.Describe().Store)
+		tell("nobody holds or waits on %s", in.where)
 	case len(errs) == 0:
-		tell("nobody holds %q or waits for it on %s", name, s.Describe().Store)
+		tell("nobody holds %q or waits for it on %s%s", name, in.where, in.meant(cmd.Context(), name))
 	}
-	return errors.Join(append(errs, err)...)
+	if err != nil {
+		return err
+	}
+	return oneOf(errs)
+}
+
+// oneOf is one error of several, which says how many there are.
+func oneOf(errs []error) error {
+	if len(errs) < 2 {
+		return errors.Join(errs...)
+	}
+	return &message{fmt.Sprintf("%v (and %d more that could not be read: see 'holdfast doctor')", errs[0], len(errs)-1), errs[0]}
+}
+
+// meant is a name in use that is like one that is not, for the end of a sentence.
+func (in *inspected) meant(ctx context.Context, name string) string {
+	states, _ := in.all(ctx, "", time.Second)
+	var names []string
+	for _, s := range states {
+		if s.Name == name {
+			return ""
+		}
+		names = append(names, s.Name)
+	}
+	if like := similar(name, names); like != "" {
+		return fmt.Sprintf("; did you mean %q?", like)
+	}
+	return ""
 }
 
 func byName(states []store.State) []store.State {

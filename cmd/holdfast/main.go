@@ -11,9 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
-
-	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // The main goroutine keeps the main thread, and the command is started on it:
@@ -38,11 +35,11 @@ func execute(args []string) int {
 	}
 	if coded := (*exitError)(nil); errors.As(err, &coded) {
 		if coded.err != nil {
-			fmt.Fprintln(os.Stderr, "holdfast:", coded.err)
+			fmt.Fprintln(os.Stderr, asLine(coded.err.Error()))
 		}
 		return coded.code
 	}
-	fmt.Fprintf(os.Stderr, "holdfast: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+	fmt.Fprintln(os.Stderr, asLine(usageError(err, cmd, args)))
 	return exitUsage
 }
 
@@ -56,23 +53,30 @@ func newRoot(args []string) *cobra.Command {
 A lock is a name in a store. The store is, in this order: --store URL, the URL
 in HOLDFAST_STORE, the one line of the file that HOLDFAST_STORE_FILE names, the
 one line of /etc/holdfast/store, or else files of this host: in /run/holdfast
-for root, in ~/.local/state/holdfast for others. URLs:
+for root, in ~/.local/state/holdfast for others. The stores and their URLs
+('holdfast stores' has their options too):
 
-  file:/DIR                         files on this host; DIR is made if missing
-  redis://user:password@host:6379   a Redis server; rediss:// for TLS
-  redlock:redis://a,redis://b,…     a majority of independent Redis servers
-
+` + storeList(false) + `
 Put a URL with a password in a file, not on the command line.`,
 		Example: `  holdfast run nightly -- backup.sh
   holdfast run nightly -n --skip-ok -- backup.sh
   holdfast ls
   holdfast show nightly`,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		SilenceUsage:       true,
+		SilenceErrors:      true,
+		DisableSuggestions: true, // we have our own
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if p.version {
+				_, err := fmt.Println(versionLine())
+				return exit(err)
+			}
+			return cmd.Help()
+		},
 	}
-	root.PersistentFlags().Var(&p.store, "store", "`URL` of where the locks are kept: file:/DIR, redis://… or rediss://…")
+	root.PersistentFlags().Var(&p.store, "store", "`URL` of the store that keeps the locks; 'holdfast stores' lists them")
+	root.Flags().BoolVar(&p.version, "version", false, "print the version, its commit and its date")
 	root.AddCommand(p.runCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.breakCommand(), versionCommand())
-	root.AddCommand(p.doctorCommand(), p.proveCommand(), proveChildCommand())
+	root.AddCommand(p.doctorCommand(), storesCommand(), p.proveCommand(), proveChildCommand())
 	p.complete(root)
 	return root
 }
@@ -82,6 +86,8 @@ type program struct {
 	args   []string // as typed
 	store  storeURL // --store
 	shares bool     // --require-store
+
+	version bool // --version
 }
 
 // requires adds the flag to a command that locks, or whose answer is relied upon
@@ -101,34 +107,3 @@ func (p *program) choose() (choice, error) {
 
 // dashes reports whether the command line has a -- argument.
 func (p *program) dashes() bool { return slices.Contains(p.args, "--") }
-
-// inspector opens the store that was chosen, by p.choose or, for people who may look at any,
-// by choose, for looking into it.
-func (p *program) inspector(chosen choice, err error) (store.Store, store.Inspector, error) {
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := chosen.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	in, ok := s.(store.Inspector)
-	if !ok {
-		s.Close()
-		d := s.Describe()
-		return nil, nil, fmt.Errorf("%w: %s cannot be looked into: %s", holdfast.ErrUnsupported, d.Store, d.Lacks[store.PromiseInspect])
-	}
-	return s, in, nil
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Tell the version",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Printf("holdfast %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return exit(err)
-		},
-	}
-}

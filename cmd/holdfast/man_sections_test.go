@@ -40,6 +40,7 @@ var otherExits = map[string][]item{
 	"holdfast-wait":   {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
 	"holdfast-doctor": {{"0", "The store will do, also with warnings. Otherwise the code is that of the first failure; 64 also says that the store, its version for example, cannot be used."}},
 	"holdfast-prove":  {{"0", "Proved."}, {"1", "A promise was broken, or too little was seen to be sure."}},
+	"holdfast-stores": {{"0", "Listed."}},
 	"holdfast-break":  {{"0", "Broken."}, {"76", "There is no such hold."}},
 }
 

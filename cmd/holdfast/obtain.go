@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,8 +17,8 @@ import (
 func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.LeaseSet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if j.waits && !j.try {
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(j.wait))
+	if d := j.asksFor(); d > 0 {
+		ctx, cancel = context.WithDeadline(ctx, j.since().Add(d))
 		defer cancel()
 	}
 	type result struct {
@@ -56,6 +57,33 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	}
 }
 
+// tryFor is for how long a store may be silent to one that does not wait.
+const tryFor = 2500 * time.Millisecond
+
+// begun is when the program began: -w counts from there, whatever it takes to open the
+// store.
+var begun = time.Now()
+
+// since is begun for a job that main has started.
+func (j *job) since() time.Time {
+	if j.begun.IsZero() {
+		return time.Now()
+	}
+	return j.begun
+}
+
+// asksFor is for how long we wait for the lock, or if we do not wait, for the store to
+// answer; 0: no bound.
+func (j *job) asksFor() time.Duration {
+	switch {
+	case j.try:
+		return tryFor //mutant:cmd-try-is-bounded
+	case j.waits:
+		return time.Duration(j.wait)
+	}
+	return 0
+}
+
 // ask takes all names, or tries to.
 func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseSet, error) {
 	claims := make([]*holdfast.Lock, len(j.names))
@@ -80,11 +108,15 @@ func (j *job) ask(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseS
 func (j *job) refused(err error) error {
 	held := (*holdfast.HeldError)(nil)
 	if !errors.As(err, &held) {
-		return exit(err)
+		waited := time.Since(j.since())
+		if d := j.asksFor(); d > 0 {
+			waited = min(waited, d)
+		}
+		return exit(say(err, strings.Join(j.names, ", "), j.where, waited))
 	}
-	message := fmt.Sprintf("%s: %s", held.Name, held.Who())
+	message := fmt.Sprintf("%s: %s", printable(held.Name), held.Who())
 	if j.waits && !j.try {
-		message = fmt.Sprintf("%s: not obtained within %v: %s", held.Name, time.Duration(j.wait), held.Who())
+		message = fmt.Sprintf("%s: not obtained within %v: %s", printable(held.Name), time.Duration(j.wait), held.Who())
 	}
 	if j.json {
 		stderr.say(refusal(held, message)) //mutant:run-refusal-told
@@ -111,4 +143,17 @@ func closeWithin(d time.Duration, locks *holdfast.Locker) {
 	case <-closed:
 	case <-time.After(d):
 	}
+}
+
+// closesFor is for how long that is waited for, after what became of the run. held says
+// that there was a lock.
+func closesFor(err error, held bool) time.Duration {
+	coded := (*exitError)(nil)
+	if errors.As(err, &coded) && (coded.code == exitUnavailable || coded.code == exitLost) { //mutant:cmd-silent-store-is-left
+		return 100 * time.Millisecond // it has had its time
+	}
+	if held {
+		return 2 * time.Second
+	}
+	return 500 * time.Millisecond
 }

@@ -34,9 +34,21 @@ func begin(t *testing.T, store string, args ...string) *underway {
 
 func beginWith(t *testing.T, store string, how func(*exec.Cmd), args ...string) *underway {
 	t.Helper()
+	return beginCommand(t, store, how, append([]string{"run", "x"}, args...)...)
+}
+
+// beginNamed is begin with another name.
+func beginNamed(t *testing.T, store, name string, args ...string) *underway {
+	t.Helper()
+	return beginCommand(t, store, nil, append([]string{"run", name}, args...)...)
+}
+
+// beginCommand starts holdfast with the arguments.
+func beginCommand(t *testing.T, store string, how func(*exec.Cmd), args ...string) *underway {
+	t.Helper()
 	s := &underway{t: t, dir: t.TempDir(), exited: make(chan struct{})}
 	s.mark = "HOLDFAST_TEST=" + s.dir
-	s.cmd = exec.Command("holdfast", append([]string{"run", "x"}, args...)...)
+	s.cmd = exec.Command("holdfast", args...)
 	s.cmd.Dir = s.dir
 	s.cmd.Env = append(os.Environ(), s.mark, "HOLDFAST_STORE="+store)
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -29,8 +29,8 @@ are served in the order in which they came. Of several NAMEs it takes
 all or none, in an order of its own, so that two who name them the other way
 round do not wait for each other; the flags count for each of them.
 
-A DUR is a Go duration (30s, 1m30s), a decimal number of seconds (0.5), or
-days (2d).
+A DUR is a duration like 30s, 1m30s, 2d, 1w or 1d12h (weeks and days first), or
+a decimal number of seconds (0.5).
 
 The command finds HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token: larger than
 that of every earlier holder), HOLDFAST_ID and HOLDFAST_TTL_MS in its
@@ -126,6 +126,8 @@ type job struct {
 	line, onLost, note                 string
 
 	waits bool // -w was given
+	begun time.Time
+	where string // the store, for people
 	names []string
 	argv  []string
 	path  string // of the command
@@ -151,8 +153,10 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 		return errors.New("no NAME to lock")
 	case slices.Contains(args[:dash], ""):
 		return errors.New("the name is empty")
+	case slices.ContainsFunc(args[:dash], isURL):
+		return errors.New("a NAME is the URL of a store; write --store URL")
 	case len(slices.Compact(slices.Sorted(slices.Values(args[:dash])))) < dash:
-		return errors.New("a NAME is there twice: what the command gets goes behind --")
+		return errors.New("a NAME is given twice: write the command and its arguments after --")
 	case shell && len(args) > dash:
 		return errors.New("a command both in -c and behind --: give one")
 	case !shell && len(args) == dash:
@@ -243,12 +247,14 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err != nil {
 		return exit(err)
 	}
-	s, err := chosen.open()
+	j.begun = begun
+	s, err := chosen.openWithin(j.asksFor(), begun)
 	if err != nil {
 		return exit(err)
 	}
+	j.where = s.Describe().Store
 	if stderr.journal != nil {
-		stderr.journal.store = s.Describe().Store
+		stderr.journal.store = j.where
 	}
 	owner := holdfast.ThisProcess()
 	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note
@@ -266,12 +272,14 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	forget := j.watch(s, owner)
 	leases, err := j.acquire(locks, signals)
 	forget()
-	if err == nil {
+	held := err == nil
+	if held {
 		stderr.holds(leases)
 		err = j.hold(leases, s, chosen, signals)
 	}
-	closeWithin(2*time.Second, locks)
-	return exit(err)
+	err = exit(err)
+	closeWithin(closesFor(err, held), locks)
+	return err
 }
 
 // slots is the value of --slots: K of N.

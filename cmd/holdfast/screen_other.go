@@ -9,3 +9,5 @@ func openScreen() *screen { return nil }
 
 func (*screen) columns() int     { return 0 }
 func (*screen) foreground() bool { return false }
+
+func canAsk() bool { return false }

@@ -37,3 +37,6 @@ func (s *screen) foreground() bool {
 	t := front.Terminal{FD: s.fd}
 	return t.Foreground(front.Above.Group())
 }
+
+// canAsk reports whether there is somebody to ask: who sees stderr and types stdin.
+func canAsk() bool { return front.IsTerminal(0) && front.IsTerminal(2) }

@@ -91,7 +91,7 @@ func TestTheThirdInterruptKills(t *testing.T) {
 				soon(t, "the command has it, or is killed", func() bool { return s.exists(fmt.Sprint("got", n)) || s.over() })
 			}
 			s.exits(137)
-			if !strings.Contains(s.text("stderr"), "three times") {
+			if !strings.Contains(s.text("stderr"), "killing the command") {
 				t.Error("it does not say so")
 			}
 			if !s.exists("got2") {

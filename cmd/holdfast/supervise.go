@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A supervisor looks after a command that runs under a lease. Nothing of the
@@ -20,6 +22,7 @@ type supervisor struct {
 	leases  *holdfast.LeaseSet
 	group   *group
 	signals <-chan os.Signal
+	where   string // the store, for people
 
 	ttl, grace time.Duration // grace: between TERM and KILL; ttl: 0 where leases have no deadline
 	killOnLost bool          // no TERM when the lease is lost
@@ -70,12 +73,12 @@ func (s *supervisor) supervise() {
 		case <-lost:
 			lost = nil
 			if s.code != exitLost {
-				tellLost("%v", context.Cause(s.leases.Context(context.Background())))
+				tellLost("%s", whyLost(s.name(), context.Cause(s.leases.Context(context.Background()))))
 				s.end(exitLost)
 			}
 		case <-over:
 			if !s.ending {
-				tell("the command ran past --at-most-for %v and is ended", s.atMost)
+				tell("%s: the command ran past --at-most-for %v; stopping it", s.name(), s.atMost)
 				s.end(exitTimeout)
 			}
 		case sig := <-s.signals:
@@ -147,9 +150,10 @@ func (s *supervisor) look() time.Duration {
 	}
 	if !s.ending && now >= term { //mutant:run-term-due
 		if now < s.deadline {
-			tellLost("the lock could not be renewed: the command is ended before it runs out")
+			since := time.Now().Add(s.deadline.Sub(now) - s.gives)
+			tellLost("%s: the lock could not be renewed: %s has not answered since %s; stopping the command", s.name(), s.where, since.Format(time.TimeOnly))
 		} else { // we were stopped, and nothing else has ended it
-			tellLost("the lock ran out %v ago, and somebody else may have it since: the command is ended", now.Sub(s.deadline).Round(time.Millisecond))
+			tellLost("%s: the lock expired %v ago, and somebody else may have it; killing the command", s.name(), now.Sub(s.deadline).Round(time.Millisecond))
 		}
 		s.end(exitLost)
 	}
@@ -188,7 +192,7 @@ func (s *supervisor) pass(sig os.Signal) {
 	case now >= last || s.killed != 0: //mutant:run-signal-after-deadline
 		s.kill(now, now >= last)
 	case s.insists(sig, now): //mutant:run-third-signal
-		tell("%v came three times within two seconds: the command is killed", sig)
+		tell("third %v within 2 s: killing the command", sig)
 		s.ending, s.killAt = true, now
 	default:
 		s.group.signal(sig)
@@ -244,7 +248,7 @@ func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 	}
 	if !s.stuck && now.Sub(s.killed) > 5*time.Second {
 		s.stuck = true
-		tell("processes of the command do not end though they were killed; the lock is not given back before they do")
+		tell("%s: processes of the command do not end though they were killed; the lock is kept until they do", s.name())
 	}
 }
 
@@ -266,10 +270,37 @@ func (s *supervisor) result() int {
 	case s.code == exitLost: // told before
 		return exitLost
 	case errors.Is(err, holdfast.ErrLost):
-		tellLost("%v", err)
+		tellLost("%s", whyLost(s.name(), err))
 		return exitLost
 	case s.code != 0:
 		return s.code
 	}
 	return s.ended.code()
+}
+
+// name is the name that is held, or the first of several that is not any more.
+func (s *supervisor) name() string {
+	names := s.leases.Names()
+	for _, name := range names {
+		if len(names) == 1 || !s.leases.Lease(name).Valid() {
+			return printable(name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// whyLost is the loss of a lock, for people.
+func whyLost(name string, err error) string {
+	broken := (*store.LostError)(nil)
+	if errors.As(err, &broken) {
+		if broken.Reason == "" {
+			return name + ": broken by an operator; stopping the command"
+		}
+		return name + ": broken by an operator: " + broken.Reason
+	}
+	_, why, _ := strings.Cut(err.Error(), ": "+holdfast.ErrLost.Error())
+	if why = strings.TrimPrefix(why, ": "); why == "" {
+		why = "the store has this hold no longer: it was broken with --now, or the store's data was deleted"
+	}
+	return name + ": lost: " + why
 }

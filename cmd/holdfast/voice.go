@@ -55,7 +55,7 @@ func (v *voice) put(r record) {
 	case v.journal != nil:
 		v.to.Write(v.journal.line(r))
 	case r.Message != "":
-		fmt.Fprintln(v.to, "holdfast:", r.Message)
+		fmt.Fprintln(v.to, asLine(r.Message))
 	}
 }
 

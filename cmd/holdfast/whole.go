@@ -1,23 +1,12 @@
 package main
 
-import (
-	"os"
-	"runtime/debug"
-)
+import "os"
 
 // A package has two programs of one version: a lean one, which starts sooner, and the whole one beside it, out of
 // the PATH. The lean one becomes the whole one where a URL names a store whose driver it lacks.
 
 // handedEnv has the version of the lean program, for the whole one to find out that it is of the same.
 const handedEnv = "HOLDFAST_HANDED_OVER"
-
-// version is that of the module, "(devel)" in a build from its tree.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
-}
 
 // wasHandedOver ends the program if another version was to go on as it.
 func wasHandedOver() {

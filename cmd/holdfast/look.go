@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// lookTime is for how long a store may be silent to who only looks: some drivers do not
+// heed their contexts, and some wait for a minute.
+const lookTime = 4 * time.Second
+
+// openWithin opens the store, for no longer than d from the begin of the program: some
+// look for their servers then. 0: no bound.
+func (c choice) openWithin(d time.Duration, from time.Time) (store.Store, error) {
+	if d == 0 {
+		return c.open()
+	}
+	type opened struct {
+		s   store.Store
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		s, err := c.open()
+		done <- opened{s, err}
+	}()
+	select {
+	case o := <-done:
+		return o.s, o.err
+	case <-time.After(time.Until(from.Add(d))):
+		return nil, say(holdfast.ErrUnavailable, "", c.kind(), d)
+	}
+}
+
+// An inspected store is one that is looked into.
+type inspected struct {
+	store.Store
+	store.Inspector
+	locks *holdfast.Locker // on the store
+	where string           // the store, for people
+}
+
+// inspector opens the store that was chosen, by p.choose or, for people who may look at any,
+// by choose, for looking into it.
+func (p *program) inspector(chosen choice, err error) (*inspected, error) {
+	if err != nil {
+		return nil, err
+	}
+	s, err := chosen.openWithin(lookTime, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	in, ok := s.(store.Inspector)
+	d := s.Describe()
+	if !ok {
+		s.Close()
+		why, _, _ := strings.Cut(d.Lacks[store.PromiseInspect], ";")
+		return nil, &message{fmt.Sprintf("%s cannot be looked into: %s", d.Store, why), holdfast.ErrUnsupported}
+	}
+	locks, err := holdfast.New(s, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return &inspected{s, in, locks, d.Store}, nil
+}
+
+// done closes the store, without waiting for one that is silent.
+func (in *inspected) done() {
+	closed := make(chan struct{})
+	go func() {
+		in.locks.Close() // and the store
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(200 * time.Millisecond):
+	}
+}
+
+// silentStore is the error of a store that did not answer within d.
+var silentStore = fmt.Errorf("%w: %w", holdfast.ErrUnavailable, context.DeadlineExceeded)
+
+// all reads the entries of the name, or of all names if it is empty, for d at most. What
+// cannot be read is in errs, and the rest is read nevertheless.
+func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]store.State, []error) {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var mu sync.Mutex
+	var states []store.State
+	var errs []error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for state, err := range in.List(ctx, name) {
+			mu.Lock()
+			if err != nil {
+				errs = append(errs, err)
+			} else {
+				states = append(states, state)
+			}
+			mu.Unlock()
+		}
+	}()
+	silent := false
+	select {
+	case <-done:
+	case <-ctx.Done(): //mutant:cmd-look-is-bounded
+		silent = true
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	found, wrong := slices.Clone(states), slices.Clone(errs)
+	if silent && len(wrong) == 0 {
+		wrong = append(wrong, silentStore)
+	}
+	for i, err := range wrong {
+		wrong[i] = say(err, name, in.where, min(d, time.Since(begin)))
+	}
+	return found, wrong
+}
+
+// one reads the entries of one name, for d at most; the state is empty if nobody uses it.
+func (in *inspected) one(ctx context.Context, name string, d time.Duration) (state store.State, err error) {
+	states, errs := in.all(ctx, name, d)
+	if len(errs) > 0 {
+		return state, errs[0]
+	}
+	if len(states) > 0 {
+		state = states[0]
+	}
+	return state, nil
+}
+
+// change does something to the store, for lookTime at most.
+func (in *inspected) change(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- do(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return silentStore
+	}
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// All that holdfast says on stderr is lines of this form, so that one mail, one line of
+// a log, and one row of a terminal have what happened.
+const (
+	linePrefix = "holdfast: "
+	lineLength = 160 // characters, with the prefix
+)
+
+// asLine is the text as one line of stderr.
+func asLine(text string) string {
+	return linePrefix + shorten(plainText(text), lineLength-len(linePrefix))
+}
+
+// plainText is the text on one line, with nothing in it that a terminal would obey: names
+// and reasons are those of others.
+func plainText(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == utf8.RuneError:
+			b.WriteByte('?')
+		case unicode.IsPrint(r): //mutant:cmd-controls-shown
+			b.WriteRune(r)
+		case unicode.IsSpace(r):
+			if !strings.HasSuffix(b.String(), " ") {
+				b.WriteByte(' ')
+			}
+		default:
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// shorten cuts the text to n characters in the middle: what it is about comes first, and
+// the cause last.
+func shorten(text string, n int) string {
+	runes := []rune(text)
+	if len(runes) <= n { //mutant:cmd-line-length
+		return text
+	}
+	head := n * 2 / 5
+	return string(runes[:head]) + "…" + string(runes[len(runes)-(n-head-1):])
+}
+
+// A message is an error in the command's own words. The error itself is for the exit
+// code, and for -v.
+type message struct {
+	text string
+	err  error
+}
+
+func (m *message) Error() string { return m.text }
+func (m *message) Unwrap() error { return m.err }
+
+// say is err, which came of what was done with the name on the store, in a few words:
+// name, store and cause, each once. name is "" where it is all names, waited how long no
+// answer came; 0: that is not known.
+func say(err error, name, where string, waited time.Duration) error {
+	mismatch := (*store.MismatchError)(nil)
+	subject := where
+	if name != "" {
+		name = printable(name)
+		subject = name + ": " + where
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &mismatch):
+		return &message{fmt.Sprintf("%s: in use as %s, you asked for %s: all who use a name must ask for the same kind", name, kindOf(mismatch.Have), kindOf(mismatch.Want)), err}
+	case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		return &message{subject + ": " + cause(err, where, waited), err}
+	}
+	return &message{subject + ": " + rest(err.Error(), where, "invalid"), err}
+}
+
+// kindOf is a kind of lock as the flags name it.
+func kindOf(limit int64) string {
+	if limit == store.Full {
+		return "a lock"
+	}
+	return fmt.Sprintf("--slots K/%d", limit)
+}
+
+// cause is why a store that is not available does not answer.
+func cause(err error, where string, waited time.Duration) string {
+	text := rest(err.Error(), where, "store unavailable")
+	text, last, _ := strings.Cut(text, "; when it last answered: ")
+	text, _, _ = strings.Cut(text, "; gave up waiting")
+	dns := (*net.DNSError)(nil)
+	timeout := net.Error(nil)
+	before, after, ofNodes := strings.Cut(text, " nodes did it, ")
+	switch {
+	case ofNodes: // a majority: which node does what is worth telling
+		text = before[strings.LastIndex(before, ": ")+1:] + " nodes did it, " + refusals(after)
+		text = strings.TrimSpace(text)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text = "connection refused"
+	case errors.As(err, &dns) && dns.IsNotFound:
+		text = "there is no host " + dns.Name
+	case errors.As(err, &dns):
+		text = "the name service does not answer for " + dns.Name
+	case text == "", errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), silent(text):
+		text = "no answer"
+		if waited >= time.Second {
+			text += " within " + waited.Round(100*time.Millisecond).String()
+		}
+	}
+	if last != "" {
+		text += "; last known: " + last
+	}
+	return text
+}
+
+// refusals is the text without what Go says of a connection that was refused beside that.
+func refusals(text string) string {
+	parts := strings.Split(text, ": ")
+	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.HasPrefix(s, "dial tcp ") || s == "connect" })
+	return strings.Join(parts, ": ")
+}
+
+// silent reports whether a driver's text says no more than that nothing came.
+func silent(text string) bool {
+	return slices.ContainsFunc([]string{"deadline exceeded", "i/o timeout", "no answer for", "no answer in time", "DeadlineExceeded", "zk: could not connect to a server"}, func(s string) bool {
+		return strings.Contains(text, s)
+	})
+}
+
+// rest is the text of an error without what is said beside it: the store, what was tried
+// there, and what is there twice. sentinel is what the text says of the kind of error.
+func rest(text, where, sentinel string) string {
+	var parts []string
+	for _, part := range strings.Split(text, ": ") {
+		about := strings.HasSuffix(part, " on "+where) || part == where
+		if !about && part != sentinel && !slices.Contains(parts, part) { //mutant:cmd-cause-once
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}

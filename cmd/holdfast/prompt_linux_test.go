@@ -1,0 +1,192 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// serverURLs are URLs of every store that has a server, at an address.
+var serverURLs = map[string]string{
+	"Redis":              "redis://%s",
+	"Redis Cluster":      "redis+cluster://%s",
+	"Redis Sentinel":     "redis+sentinel://%s/mymaster",
+	"Redlock":            "redlock:redis://%[1]s,redis://%[2]s,redis://%[3]s",
+	"PostgreSQL":         "postgres://someone:secret@%s/db",
+	"PostgreSQL session": "postgres+session://someone:secret@%s/db",
+	"MySQL":              "mysql://someone:secret@%s/db",
+	"SQL Server":         "sqlserver://someone:secret@%s?database=db",
+	"MongoDB":            "mongodb://%s/db",
+	"etcd":               "etcd://%s",
+	"ZooKeeper":          "zk://%s",
+	"NATS":               "nats://%s",
+}
+
+// silentPort is the address of a server that takes connections and says nothing.
+func silentPort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+		}
+	}()
+	return l.Addr().String()
+}
+
+// says runs holdfast, which must exit with the code and say one line, and returns that. Of
+// three tries one must take no longer than most: a machine may stall while it is timed.
+func says(t *testing.T, code int, most time.Duration, args ...string) string {
+	t.Helper()
+	dir, err := plainCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Hour
+	var line string
+	for range 3 {
+		cmd := exec.Command(filepath.Join(dir, "holdfast"), args...)
+		var said strings.Builder
+		cmd.Stderr = &said
+		begin := time.Now()
+		_ = cmd.Run()
+		took = min(took, time.Since(begin))
+		line = said.String()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Fatalf("%q: exit code %d, want %d: %s", args, got, code, line)
+		}
+		oneLineOfStderr(t, line)
+		if took <= most {
+			break
+		}
+	}
+	t.Logf("%v: %s", took.Round(10*time.Millisecond), line)
+	if took > most {
+		t.Errorf("%q took %v", args, took)
+	}
+	return line
+}
+
+func oneLineOfStderr(t *testing.T, said string) {
+	t.Helper()
+	line, rest, whole := strings.Cut(said, "\n")
+	switch {
+	case !whole || rest != "":
+		t.Errorf("not one line: %q", said)
+	case !strings.HasPrefix(line, "holdfast: "):
+		t.Errorf("without the prefix: %q", line)
+	case utf8.RuneCountInString(line) > 160:
+		t.Errorf("%d characters: %q", utf8.RuneCountInString(line), line)
+	case strings.Count(line, "refused")+strings.Count(line, "no answer") != 1 && !strings.Contains(line, "nodes did it"):
+		t.Errorf("the cause is not there once: %q", line)
+	}
+}
+
+// at is the URL with addresses put in.
+func at(url string, address func() string) string {
+	var all []any
+	for range strings.Count(url, "%") {
+		all = append(all, address())
+	}
+	return fmt.Sprintf(url, all...)
+}
+
+// The promise is less than a second, the bound here is for a machine with much else to do.
+func TestAClosedPortIsOneLineAndSoon(t *testing.T) {
+	for name, url := range serverURLs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := at(url, func() string { return testserver.ClosedPort(t) })
+			line := says(t, exitUnavailable, 2*time.Second, "run", "a", "-n", "--skip-ok", "--store", url, "--", "true")
+			if !strings.HasPrefix(line, "holdfast: a: ") || !strings.Contains(line, "connection refused") || strings.Contains(line, "secret") {
+				t.Errorf("it does not tell name and cause: %q", line)
+			}
+		})
+	}
+}
+
+// The promises are 3 s, 2 s and 5 s.
+func TestASilentServerIsOneLineAndBounded(t *testing.T) {
+	for name, url := range serverURLs {
+		if name == "Redlock" { // its nodes are left out one by one: see redlock
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := at(url, func() string { return silentPort(t) })
+			line := says(t, exitUnavailable, 5*time.Second, "run", "a", "-n", "--store", url, "--", "true")
+			if !strings.Contains(line, "no answer within 2.5s") {
+				t.Errorf("it does not tell that no answer came: %q", line)
+			}
+			line = says(t, exitUnavailable, 3900*time.Millisecond, "run", "a", "-w", "2", "--store", url, "--", "true")
+			if !strings.Contains(line, "no answer within 2s") {
+				t.Errorf("it does not tell that no answer came: %q", line)
+			}
+			if name == "PostgreSQL session" { // of which there is no ls
+				return
+			}
+			says(t, exitUnavailable, 8*time.Second, "ls", "--store", url)
+			if name != "PostgreSQL" { // the rest looks in the same way
+				return
+			}
+			for _, args := range [][]string{{"show", "a"}, {"wait", "a"}, {"check", "a", "--id", strings.Repeat("0", 32)}} {
+				says(t, exitUnavailable, 8*time.Second, append(args, "--store", url)...)
+			}
+			says(t, exitUnavailable, 3900*time.Millisecond, "wait", "a", "-w", "2", "--store", url)
+		})
+	}
+}
+
+// What names have in them that a terminal would obey is not sent to it.
+func TestNoControlCharactersOfANameAreShown(t *testing.T) {
+	store := fileStore(t)
+	name := "a\x1b]0;owned\x07\nb\u009b2J\u202e"
+	held := beginNamed(t, store, name, "--note", "x\x1b[2Jy", "--", "sh", "-c", "touch in; sleep 1000")
+	soon(t, "it is held", func() bool { return held.exists("in") })
+	for _, args := range [][]string{
+		{"run", name, "-n", "--", "true"}, {"run", name, "-w", "0.2", "--", "true"}, {"wait", name, "-n"}, {"ls"}, {"show", name},
+		{"check", name, "--id", strings.Repeat("0", 32)}, {"show", name + "\x1b"}, {"no\x1bcommand"}, {"run", "--no\x1bflag", "a", "--", "true"},
+	} {
+		cmd := exec.Command("holdfast", args...)
+		cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store)
+		out, _ := cmd.CombinedOutput()
+		if len(out) == 0 {
+			t.Errorf("%q says nothing", args)
+		}
+		for _, r := range string(out) {
+			if r != '\n' && r != '…' && (r < ' ' || r > '~') {
+				t.Errorf("%q shows %U: %q", args, r, out)
+				break
+			}
+		}
+	}
+}
+
+func TestALineIsCutInItsMiddle(t *testing.T) {
+	for text, want := range map[string]string{
+		"short":                           "holdfast: short",
+		"two\nlines\t\tof  text\n":        "holdfast: two lines of  text",
+		"bell\a, escape\x1b[31m, cut\xff": `holdfast: bell\a, escape\x1b[31m, cut?`,
+		strings.Repeat("a", 150):          "holdfast: " + strings.Repeat("a", 150),
+		strings.Repeat("a", 100) + strings.Repeat("z", 100): "holdfast: " + strings.Repeat("a", 60) + "…" + strings.Repeat("z", 89),
+	} {
+		if got := asLine(text); got != want || utf8.RuneCountInString(got) > lineLength {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// askAndBreak breaks the hold of a name that the person at the terminal means, and only
+// if they say so.
+func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
+	in, err := p.inspector(choose(p.store))
+	if err != nil {
+		return err
+	}
+	defer in.done()
+	state, err := in.one(ctx, b.Name, lookTime)
+	if err != nil {
+		return err
+	}
+	holders := linesOf([]store.State{inTheWay(state)}, time.Now())
+	if len(holders) == 0 {
+		return &message{fmt.Sprintf("%s: nobody holds it on %s%s", printable(b.Name), in.where, in.meant(ctx, b.Name)), holdfast.ErrLost}
+	}
+	q := &question{bufio.NewReader(os.Stdin), os.Stderr}
+	which, ok := q.which(holders)
+	if !ok {
+		return notBroken(b.Name)
+	}
+	b.ID, b.Token = which.ID, which.Token
+	if blank(b.Reason) {
+		b.Reason, _ = q.ask("Why? The holder is told: ")
+		if b.Reason = plainText(b.Reason); b.Reason == "" || len(b.Reason) > store.MaxReason {
+			fmt.Fprintf(q.to, "A reason has 1 to %d bytes.\n", store.MaxReason)
+			return notBroken(b.Name)
+		}
+	}
+	when := "when the hold has expired, in at most " + which.expiresText()
+	if b.Now {
+		when = "at once, though the holder may work on"
+	}
+	answer, _ := q.ask(fmt.Sprintf("The command of this hold is stopped; the next gets the lock %s. Break it? [yes/no] ", when))
+	if !strings.EqualFold(answer, "yes") { //mutant:cmd-break-needs-yes
+		return notBroken(b.Name)
+	}
+	return in.breakIt(ctx, b)
+}
+
+// notBroken is how it ends if the person does not want it.
+func notBroken(name string) error {
+	return &exitError{exitUsage, &message{printable(name) + ": not broken", holdfast.ErrInvalid}}
+}
+
+// A question is asked at the terminal.
+type question struct {
+	from *bufio.Reader
+	to   io.Writer
+}
+
+// ask returns what is typed; false if that has ended.
+func (q *question) ask(text string) (string, bool) {
+	fmt.Fprint(q.to, text)
+	line, err := q.from.ReadString('\n')
+	if err != nil {
+		fmt.Fprintln(q.to)
+	}
+	return strings.TrimSpace(line), err == nil
+}
+
+// which shows the holders, and asks which is meant if there are several.
+func (q *question) which(holders []line) (line, bool) {
+	for i, h := range holders {
+		number := ""
+		if len(holders) > 1 {
+			number = fmt.Sprintf("%d. ", i+1)
+		}
+		fmt.Fprintf(q.to, "%s%s is %s by %s\n", number, printable(h.Name), h.State, summary([]line{h}))
+	}
+	if len(holders) == 1 {
+		return holders[0], true
+	}
+	answer, _ := q.ask(fmt.Sprintf("Which one? [1-%d] ", len(holders)))
+	n, err := strconv.Atoi(answer)
+	if err != nil || n < 1 || n > len(holders) {
+		return line{}, false
+	}
+	return holders[n-1], true
+}
