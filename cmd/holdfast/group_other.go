@@ -30,7 +30,7 @@ type event struct {
 	exited bool
 }
 
-func start(path string, argv, env []string) (*group, error) {
+func start(path string, argv, env []string, _ bool) (*group, error) {
 	g := &group{
 		cmd:     &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr},
 		changed: make(chan os.Signal, 1),
@@ -52,15 +52,15 @@ func (g *group) reap() []event {
 	return []event{{g.cmd.ProcessState.ExitCode(), true}}
 }
 
-func (g *group) stopped(event)    {}
-func (g *group) signal(os.Signal) {}
-func (g *group) terminate()       { g.killJob() }
-func (g *group) kill()            { g.killJob() }
-func (g *group) killAll()         { g.killJob() }
-func (g *group) gone() bool       { return g.ended }
-func (g *group) none() bool       { return g.ended }
-func (e event) code() int         { return e.status }
-func codeOfSignal(os.Signal) int  { return 130 } // Ctrl-C is the only one
+func (g *group) stopped(event)       {}
+func (g *group) signal(os.Signal)    {}
+func (g *group) terminate(os.Signal) { g.killJob() }
+func (g *group) kill()               { g.killJob() }
+func (g *group) killAll()            { g.killJob() }
+func (g *group) gone() bool          { return g.ended }
+func (g *group) none() bool          { return g.ended }
+func (e event) code() int            { return e.status }
+func codeOfSignal(os.Signal) int     { return 130 } // Ctrl-C is the only one
 
 // There is one process: nobody kills the command when that is stopped.
 func enter()                                   {}
@@ -77,6 +77,11 @@ func signals() <-chan os.Signal {
 	c := make(chan os.Signal, 16)
 	signal.Notify(c, givesUp...)
 	return c
+}
+
+// signalOf knows none: a command is only killed here.
+func signalOf(string) (os.Signal, error) {
+	return nil, errors.New("there are no signals on this system")
 }
 
 func cannotRun(err error) int {

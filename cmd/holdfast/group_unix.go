@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,7 +42,10 @@ type event struct {
 // The command gets the terminal if that is our front's now and nobody is beside
 // it in a pipeline. The kernel hands it over in the child, before the command
 // runs.
-func start(path string, argv, env []string) (*group, error) {
+//
+// anyway says that it gets the terminal too if its stdin or stdout is none: it reads
+// /dev/tty.
+func start(path string, argv, env []string, anyway bool) (*group, error) {
 	g := &group{changed: make(chan os.Signal, 1)}
 	front.AdoptOrphans()
 	signal.Notify(g.changed, syscall.SIGCHLD)
@@ -48,7 +53,7 @@ func start(path string, argv, env []string) (*group, error) {
 	attr.Setpgid = true
 	terminal := byte(0)
 	tty := front.OpenTerminal()
-	if front.IsTerminal(0) && front.IsTerminal(1) {
+	if anyway || front.IsTerminal(0) && front.IsTerminal(1) { //mutant:run-foreground-anyway
 		terminal = front.WantsTerminal
 		if tty.Foreground(front.Above.Group()) { //mutant:run-terminal-given
 			terminal |= front.HasTerminal
@@ -121,8 +126,15 @@ func (g *group) signal(sig os.Signal) {
 	}
 }
 
-func (g *group) terminate() { g.signal(syscall.SIGTERM) }
-func (g *group) kill()      { g.signal(syscall.SIGKILL) }
+// terminate asks the group to end, by the signal. One that is stopped goes on for that.
+func (g *group) terminate(sig os.Signal) {
+	g.signal(sig)
+	if !g.gone() {
+		unix.Kill(-g.pgid, syscall.SIGCONT)
+	}
+}
+
+func (g *group) kill() { g.signal(syscall.SIGKILL) }
 
 // killAll kills the group, and whatever the command has started that has become
 // our child since: one that made a session of its own too. What was below those
@@ -220,6 +232,18 @@ func quit(code int) {
 		front.Above.Ended(code)
 	}
 	os.Exit(code)
+}
+
+// signalOf is the signal of a name like TERM or SIGTERM, or of a number.
+func signalOf(name string) (os.Signal, error) {
+	name = strings.ToUpper(name)
+	if n, err := strconv.Atoi(name); err == nil && unix.SignalName(syscall.Signal(n)) != "" {
+		return syscall.Signal(n), nil
+	}
+	if sig := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG")); sig != 0 {
+		return sig, nil
+	}
+	return nil, errors.New("want a signal like TERM, INT or 10")
 }
 
 // codeOfSignal is the exit code of one who ends because of the signal.

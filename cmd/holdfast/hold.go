@@ -17,7 +17,7 @@ import (
 // hold runs the command under the leases and gives them back.
 func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
-		leases: leases, signals: signals, where: j.where, start: clock.Now(), deadline: until(leases),
+		leases: leases, signals: signals, where: j.where, ends: j.ends.Signal, preserve: j.preserve, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
 	}
 	if !leases.Valid() { // we were stopped meanwhile
@@ -28,7 +28,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	s.look() // the front is armed before there is something to kill
 	announce(in, leases)
 	var err error
-	if s.group, err = start(j.path, j.argv, env); err != nil {
+	if s.group, err = start(j.path, j.argv, env, j.foreground); err != nil {
 		disarmFront()
 		leases.ReleaseUnused() //mutant:run-unused-not-started
 		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}

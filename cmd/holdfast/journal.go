@@ -15,6 +15,7 @@ const (
 	eventWaiting = "waiting" // we have a position in the queue; again each minute
 	eventHeld    = "held"    // the lock is ours and the command is about to start
 	eventRefused = "refused" // somebody else has it and we do not wait, or no longer
+	eventRenewed = "renewed" // of hold alone: the lock lasts for expires_ms from now on
 	eventLost    = "lost"    // the lock is lost, or could not be renewed: the command is ended
 	eventWarning = "warning" // anything else worth telling
 	eventFailed  = "failed"  // an error: of the store, or the command cannot be run

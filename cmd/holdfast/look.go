@@ -111,10 +111,12 @@ func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]s
 			mu.Unlock()
 		}
 	}()
+	var over <-chan struct{}
+	over = ctx.Done() //mutant:cmd-look-is-bounded
 	silent := false
 	select {
 	case <-done:
-	case <-ctx.Done(): //mutant:cmd-look-is-bounded
+	case <-over:
 		silent = true
 	}
 	mu.Lock()

@@ -41,7 +41,11 @@ var otherExits = map[string][]item{
 	"holdfast-doctor": {{"0", "The store will do, also with warnings. Otherwise the code is that of the first failure; 64 also says that the store, its version for example, cannot be used."}},
 	"holdfast-prove":  {{"0", "Proved."}, {"1", "A promise was broken, or too little was seen to be sure."}},
 	"holdfast-stores": {{"0", "Listed."}},
-	"holdfast-break":  {{"0", "Broken."}, {"76", "There is no such hold."}},
+	"holdfast-hold": {
+		{"0", "The lock was held, and given back. With --fd: it is held."}, {"128+N", "Signal N ended the waiting for the lock."}, {"75", "Not obtained: somebody else has it, and -n or -w ended the waiting."},
+		{"76", "Lost: the store was away, an operator broke the lock, or this host stood still."}, {"124", "Held past --at-most-for, and given back."},
+	},
+	"holdfast-break": {{"0", "Broken."}, {"76", "There is no such hold."}},
 }
 
 var storeExits = []item{

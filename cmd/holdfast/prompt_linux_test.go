@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -60,7 +61,9 @@ func says(t *testing.T, code int, most time.Duration, args ...string) string {
 	took := time.Hour
 	var line string
 	for range 3 {
-		cmd := exec.Command(filepath.Join(dir, "holdfast"), args...)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, filepath.Join(dir, "holdfast"), args...)
 		var said strings.Builder
 		cmd.Stderr = &said
 		begin := time.Now()

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ import (
 )
 
 func (p *program) runCommand() *cobra.Command {
-	j := &job{program: p, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld}
+	j := &job{program: p, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld, ends: endSignal{syscall.SIGTERM}}
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME... [flags] -- COMMAND [ARG]...",
 		Short: "Run a command while holding a lock",
@@ -82,29 +83,25 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if somebody else has it")
-	f.VarP(&j.wait, "wait", "w", "wait `DUR` at most, then exit 75; 0 is -n")
-	f.IntVarP(&j.conflict, "conflict-exit-code", "E", exitHeld, "exit with `CODE` in place of 75")
-	f.BoolVar(&j.skipOK, "skip-ok", false, "exit 0, silently, in place of 75")
-	f.BoolVarP(&j.shared, "shared", "s", false, "share it with others that use -s")
-	f.Var(&j.slots, "slots", "take K of N slots, the same N for all who use NAME")
+	j.claimFlags(cmd, true)
 	f.StringVarP(&j.line, "command", "c", "", "run `LINE` by $SHELL -c (or /bin/sh)")
 	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s; not on a store without deadlines")
 	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if the command ends sooner")
 	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
 	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL; default the smaller of 10s and a third of the TTL, which is the most")
+	f.Var(&j.ends, "signal", "end the command by `SIGNAL`, a name or number, in place of TERM")
+	f.BoolVar(&j.preserve, "preserve-status", false, "exit with the command's own code in place of 124, past --at-most-for")
+	f.BoolVar(&j.foreground, "foreground", false, "give the command the terminal also if its stdin or stdout is none")
 	p.requires(cmd)
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
 	f.BoolVar(&j.json, "json", false, "tell on stderr what happens, as one JSON object a line")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "tell on stderr what is done")
 	cmd.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions([]cobra.Completion{"term", "kill"}, cobra.ShellCompDirectiveNoFileComp))
-	for _, plain := range []string{"wait", "conflict-exit-code", "slots", "command", "ttl", "at-least-for", "at-most-for", "kill-after", "note"} {
+	for _, plain := range []string{"command", "ttl", "at-least-for", "at-most-for", "kill-after", "note"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
-	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
-	cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
-	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
+	cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]cobra.Completion{"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !p.dashes() && !cmd.Flags().Changed("command") {
@@ -113,6 +110,49 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 		return err
 	})
 	return cmd
+}
+
+// claimFlags are those of what is asked for, and of what a refusal is. A skip is the end
+// of a command; of a script that goes on behind us it would not be.
+func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
+	f := cmd.Flags()
+	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if somebody else has it")
+	f.VarP(&j.wait, "wait", "w", "wait `DUR` at most, then exit 75; 0 is -n")
+	f.IntVarP(&j.conflict, "conflict-exit-code", "E", exitHeld, "exit with `CODE` in place of 75")
+	if skips {
+		f.BoolVar(&j.skipOK, "skip-ok", false, "exit 0, silently, in place of 75")
+		cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
+	}
+	f.BoolVarP(&j.shared, "shared", "s", false, "share it with others that use -s")
+	f.Var(&j.slots, "slots", "take K of N slots, the same N for all who use NAME")
+	for _, plain := range []string{"wait", "conflict-exit-code", "slots"} {
+		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
+	}
+	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
+	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
+}
+
+// readClaim checks the names and what claimFlags have.
+func (j *job) readClaim(cmd *cobra.Command, names []string) error {
+	switch {
+	case len(names) == 0:
+		return errors.New("no NAME to lock")
+	case slices.Contains(names, ""):
+		return errors.New("the name is empty")
+	case slices.ContainsFunc(names, isURL):
+		return errors.New("a NAME is the URL of a store; write --store URL")
+	case len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names):
+		return errors.New("a NAME is given twice: write the command and its arguments after --")
+	case j.ttl < duration(2*time.Second):
+		return fmt.Errorf("--ttl %v: at least 2s, or there is no time to end the command when it is lost", time.Duration(j.ttl))
+	case j.conflict < 0 || j.conflict > 255:
+		return fmt.Errorf("-E %d: an exit code is 0 to 255", j.conflict)
+	case len(j.note) > store.MaxNote:
+		return fmt.Errorf("--note has %d bytes, at most %d are kept", len(j.note), store.MaxNote)
+	}
+	j.names, j.waits = names, cmd.Flags().Changed("wait")
+	j.try = j.try || j.waits && j.wait == 0
+	return nil
 }
 
 // A job is what `run` is to do.
@@ -124,6 +164,8 @@ type job struct {
 	conflict                           int
 	slots                              slots
 	line, onLost, note                 string
+	ends                               endSignal
+	preserve, foreground               bool
 
 	waits bool // -w was given
 	begun time.Time
@@ -148,35 +190,22 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 			return errors.New("several NAMEs and -c, or a command: put -- behind the NAMEs")
 		}
 	}
+	if err := j.readClaim(cmd, args[:dash]); err != nil {
+		return err
+	}
 	switch {
-	case dash == 0:
-		return errors.New("no NAME to lock")
-	case slices.Contains(args[:dash], ""):
-		return errors.New("the name is empty")
-	case slices.ContainsFunc(args[:dash], isURL):
-		return errors.New("a NAME is the URL of a store; write --store URL")
-	case len(slices.Compact(slices.Sorted(slices.Values(args[:dash])))) < dash:
-		return errors.New("a NAME is given twice: write the command and its arguments after --")
 	case shell && len(args) > dash:
 		return errors.New("a command both in -c and behind --: give one")
 	case !shell && len(args) == dash:
 		return errors.New("no command behind --")
-	case j.ttl < duration(2*time.Second):
-		return fmt.Errorf("--ttl %v: at least 2s, or there is no time to end the command when it is lost", time.Duration(j.ttl))
 	case f.Changed("kill-after") && j.grace > j.ttl/3:
 		return fmt.Errorf("-k %v: more than a third of the TTL, %v, leaves no time to renew", time.Duration(j.grace), time.Duration(j.ttl))
 	case j.onLost != "term" && j.onLost != "kill":
 		return fmt.Errorf("--on-lost %q: term or kill", j.onLost)
-	case j.conflict < 0 || j.conflict > 255:
-		return fmt.Errorf("-E %d: an exit code is 0 to 255", j.conflict)
-	case len(j.note) > store.MaxNote:
-		return fmt.Errorf("--note has %d bytes, at most %d are kept", len(j.note), store.MaxNote)
 	}
 	if !f.Changed("kill-after") {
 		j.grace = min(duration(10*time.Second), j.ttl/3)
 	}
-	j.names, j.waits = args[:dash], f.Changed("wait")
-	j.try = j.try || j.waits && j.wait == 0
 	j.argv = args[dash:]
 	if shell {
 		sh := os.Getenv("SHELL")
@@ -213,13 +242,19 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 	if err := j.read(cmd, args); err != nil {
 		return err // not by exit: it is told with "See --help"
 	}
-	if !j.json {
-		return j.obtainAndHold(cmd)
+	if j.json {
+		stderr.journal = newJournal(j)
 	}
-	stderr.journal = newJournal(j)
-	err := exit(j.obtainAndHold(cmd))
+	return j.told(j.obtainAndHold(cmd))
+}
+
+// told is how it ended, as an exit code alone once --json has told the rest.
+func (j *job) told(err error) error {
+	if stderr.journal == nil {
+		return err
+	}
 	ended := &exitError{}
-	errors.As(err, &ended)
+	errors.As(exit(err), &ended)
 	switch {
 	case ended.err == nil: // told before, or nothing to tell
 	case ended.code == exitLost:
@@ -233,7 +268,7 @@ func (j *job) run(cmd *cobra.Command, args []string) error {
 
 // tellEnded says, with --json, how run exits.
 func (j *job) tellEnded(code int) {
-	if j.json { //mutant:run-end-told
+	if stderr.journal != nil { //mutant:run-end-told
 		stderr.say(record{Event: eventEnded, Code: &code})
 	}
 }
@@ -279,6 +314,17 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	}
 	err = exit(err)
 	closeWithin(closesFor(err, held), locks)
+	return err
+}
+
+// endSignal is the value of --signal.
+type endSignal struct{ os.Signal }
+
+func (s *endSignal) String() string { return "" } // TERM is in the text
+func (s *endSignal) Type() string   { return "SIGNAL" }
+
+func (s *endSignal) Set(text string) (err error) {
+	s.Signal, err = signalOf(text)
 	return err
 }
 

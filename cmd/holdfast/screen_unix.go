@@ -35,6 +35,9 @@ func (s *screen) columns() int {
 // foreground reports whether the job that we are has the terminal.
 func (s *screen) foreground() bool {
 	t := front.Terminal{FD: s.fd}
+	if front.Above == nil { // of hold
+		return t.Foreground(unix.Getpgrp())
+	}
 	return t.Foreground(front.Above.Group())
 }
 

@@ -24,6 +24,9 @@ type supervisor struct {
 	signals <-chan os.Signal
 	where   string // the store, for people
 
+	ends     os.Signal // what asks the command to end
+	preserve bool      // the command's own code in place of 124
+
 	ttl, grace time.Duration // grace: between TERM and KILL; ttl: 0 where leases have no deadline
 	killOnLost bool          // no TERM when the lease is lost
 	atMost     time.Duration // 0: no bound
@@ -226,7 +229,7 @@ func (s *supervisor) end(code int) {
 	}
 	if !s.ending {
 		s.ending, s.killAt = true, now.Add(s.grace)
-		s.group.terminate()
+		s.group.terminate(s.ends) //mutant:run-ends-by-signal
 	}
 }
 
@@ -272,6 +275,7 @@ func (s *supervisor) result() int {
 	case errors.Is(err, holdfast.ErrLost):
 		tellLost("%s", whyLost(s.name(), err))
 		return exitLost
+	case s.code == exitTimeout && s.preserve: //mutant:run-preserves-status
 	case s.code != 0:
 		return s.code
 	}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bufio"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A script holds a lock by a descriptor that it has open. We lock one byte of the file
+// with the script's own open file description, far out and at random, so that others who
+// have the same file open are not in the way. A process in the background waits for that
+// byte with a description of its own: the kernel gives it the byte when the last process
+// that has the script's has closed it.
+
+// heldEnv tells the process in the background the byte, and the process that called.
+const heldEnv = "HOLDFAST_HELD_BY"
+
+// The descriptors of the process in the background.
+const (
+	watchFD = 3 + iota // the file of the script's, opened again
+	linkFD             // to the process that was called by the script
+)
+
+// holdForFD has a process in the background hold the lock for the descriptor, and returns
+// when it does.
+func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
+	if by, ok := os.LookupEnv(heldEnv); ok {
+		os.Unsetenv(heldEnv)
+		return j.holdBehind(cmd, by)
+	}
+	at, watch, err := markFD(fd)
+	if err != nil {
+		return mistake("--fd %d: %v", fd, err)
+	}
+	ours, theirs, err := pipePair()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	behind := exec.Command(self, os.Args[1:]...)
+	behind.Env = append(os.Environ(), fmt.Sprintf("%s=%d:%d", heldEnv, at, os.Getppid()))
+	behind.Stderr, behind.ExtraFiles = os.Stderr, []*os.File{watch, theirs}
+	behind.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	keepNone()
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	if err := behind.Start(); err != nil {
+		return err
+	}
+	theirs.Close()
+	watch.Close()
+	waits := make(chan struct{})
+	defer close(waits)
+	got := make(chan os.Signal, 1)
+	go func() {
+		select {
+		case sig := <-signals:
+			_ = behind.Process.Signal(sig)
+			got <- sig
+		case <-waits:
+		}
+	}()
+	line, err := bufio.NewReader(ours).ReadBytes('\n')
+	select {
+	case sig := <-got: // too late to end the waiting, it may be
+		return &exitError{code: codeOfSignal(sig)}
+	default:
+	}
+	if err == nil {
+		if j.json {
+			_, err = os.Stdout.Write(line)
+		}
+		return err
+	}
+	// It has ended, and has said why.
+	ended := (*exec.ExitError)(nil)
+	if err := behind.Wait(); err != nil && !errors.As(err, &ended) {
+		return err
+	}
+	code := behind.ProcessState.ExitCode()
+	if status, ok := behind.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	if code == 0 { // which would let the script go on
+		code = exitInternal
+	}
+	return &exitError{code: code}
+}
+
+// markFD locks a byte for who has the descriptor open, and opens the file again.
+func markFD(fd int) (at int64, watch *os.File, err error) {
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	switch {
+	case err != nil:
+		return 0, nil, errors.New("it is not open: write exec 9>/dev/null before, and --fd 9")
+	case flags&unix.O_ACCMODE == unix.O_RDONLY:
+		return 0, nil, errors.New("it is not open for writing: write exec 9>/dev/null before, and --fd 9")
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, nil, err
+	}
+	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFCHR {
+		return 0, nil, errors.New("it is no file: write exec 9>/dev/null before, and --fd 9")
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:])
+	at = int64(binary.LittleEndian.Uint64(random[:])>>2) + 1<<40
+	if err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_SETLK, byteAt(at)); err != nil {
+		return 0, nil, fmt.Errorf("it cannot be watched: %w", err)
+	}
+	watch, err = os.OpenFile("/proc/self/fd/"+strconv.Itoa(fd), os.O_WRONLY, 0)
+	return at, watch, err
+}
+
+func byteAt(at int64) *unix.Flock_t {
+	return &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: at, Len: 1}
+}
+
+// pipePair is a pair of sockets: each end sees when the other has gone.
+func pipePair() (ours, theirs *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	return os.NewFile(uintptr(pair[0]), "link"), os.NewFile(uintptr(pair[1]), "link"), nil
+}
+
+// keepNone has what we start not inherit what the caller has open.
+func keepNone() {
+	files, _ := os.ReadDir("/proc/self/fd")
+	for _, f := range files {
+		if n, err := strconv.Atoi(f.Name()); err == nil && n > 2 {
+			unix.CloseOnExec(n) //mutant:hold-inherits-nothing
+		}
+	}
+}
+
+// holdBehind is the process in the background.
+func (j *job) holdBehind(cmd *cobra.Command, by string) error {
+	c := &script{link: os.NewFile(linkFD, "link"), ended: make(chan struct{})}
+	var at int64
+	if n, err := fmt.Sscanf(by, "%d:%d", &at, &c.pid); n != 2 || err != nil {
+		return fmt.Errorf("%s=%s is not of the process that started us", heldEnv, by)
+	}
+	go c.watch(at)
+	return j.holdHere(cmd, c)
+}
+
+// A script is a caller.
+type script struct {
+	pid   int
+	link  *os.File
+	told  atomic.Bool
+	ended chan struct{}
+}
+
+// watch closes ended when nobody has the script's descriptor any more, or when the process
+// that it has called ends before we hold the lock.
+func (c *script) watch(at int64) {
+	unix.CloseOnExec(watchFD)
+	closed := make(chan struct{}, 2)
+	go func() {
+		for unix.FcntlFlock(watchFD, unix.F_OFD_SETLKW, byteAt(at)) == unix.EINTR {
+		}
+		closed <- struct{}{}
+	}()
+	go func() {
+		_, _ = io.Copy(io.Discard, c.link) // until the other end is closed
+		if !c.told.Load() {
+			closed <- struct{}{}
+		}
+	}()
+	<-closed
+	close(c.ended)
+}
+
+func (c *script) gone() <-chan struct{} { return c.ended }
+
+// owner is the script: who looks for who holds the lock finds it.
+func (c *script) owner() holdfast.Owner {
+	o := holdfast.ThisProcess()
+	o.PID, o.Program = c.pid, programOf(c.pid)
+	return o
+}
+
+// held lets the process that the script has called return.
+func (c *script) held(line []byte) {
+	c.told.Store(true)
+	_, _ = c.link.Write(line)
+}
+
+// stop ends the script with all that is below it, unless it has ended.
+func (c *script) stop() {
+	select {
+	case <-c.ended:
+		return
+	default:
+	}
+	if c.pid <= 1 { // it has died before we began, and something else has the descriptor
+		return
+	}
+	for _, pid := range below(c.pid, []int{c.pid}) {
+		_ = unix.Kill(pid, unix.SIGTERM) //mutant:hold-stops-the-script
+	}
+}
+
+// below is found, with all processes below pid.
+func below(pid int, found []int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for _, field := range strings.Fields(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil && !slices.Contains(found, child) {
+				found = below(child, append(found, child))
+			}
+		}
+	}
+	return found
+}

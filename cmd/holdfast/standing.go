@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (p *program) holdCommand() *cobra.Command {
+	j := &job{program: p, ttl: duration(30 * time.Second), conflict: exitHeld}
+	fd := -1
+	cmd := &cobra.Command{
+		Use:   "hold [flags] NAME...",
+		Short: "Hold a lock without a command, until told to end",
+		Long: `Hold takes the lock NAME, renews it, and gives it back when it gets TERM, INT or
+HUP. Of several NAMEs it takes all or none.
+
+With --fd N a shell script holds the lock for the rest of its run, as with
+'flock N'. The script opens the descriptor N for writing, /dev/null is enough,
+and calls hold, which returns with 0 when the lock is held. A process in the
+background renews it, and gives it back when the script and all that has
+inherited the descriptor have ended or closed it. If the lock is lost, the
+script and all processes below it get TERM. Linux only.
+
+With --json it speaks JSON: an object a line on stdout for each thing that
+happens, and it gives the lock back when its stdin ends too. So a program in any
+language starts it with two pipes, waits for the event "held", and works until
+it closes the pipe or reads "lost". Each "renewed" says in expires_ms for how long
+the lock lasts from then on, unless it is renewed again.
+
+Unlike run, hold cannot end what works under the lock before somebody else gets
+it. Prefer run where the work is one command; otherwise stop work at "lost", and
+check the token.
+
+A DUR is a duration like 30s, 1m30s, 2d, 1w or 1d12h (weeks and days first), or
+a decimal number of seconds (0.5).
+
+Exit codes: 0 given back; 128+N if signal N ended the waiting; 64 wrong usage; 69
+the store does not answer; 70 internal error; 75 not obtained, somebody else has
+it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
+		Example: `  # the rest of a script
+  exec 9>/dev/null
+  holdfast hold nightly --fd 9 -n || exit 0
+  backup.sh
+
+  # until Ctrl-C: nobody deploys meanwhile
+  holdfast hold deploy --note 'repairing web-3, ask Anna'
+
+  # a program: see docs/operate.md for one in Python
+  holdfast hold nightly --json`,
+		DisableFlagsInUseLine: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := j.readClaim(cmd, args); err != nil {
+				return err
+			}
+			switch byFD := cmd.Flags().Changed("fd"); {
+			case !byFD:
+				return j.told(exit(j.holdHere(cmd, nil)))
+			case fd < 3:
+				return fmt.Errorf("--fd %d: choose 3 or more, and open it for writing before: exec 9>/dev/null", fd)
+			}
+			return exit(j.holdForFD(cmd, fd))
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.IntVar(&fd, "fd", -1, "return when the lock is held, and keep it until the descriptor `N` of the caller is closed")
+	j.claimFlags(cmd, false)
+	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s; not on a store without deadlines")
+	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if it is given back sooner")
+	f.Var(&j.atMost, "at-most-for", "give the lock back after `DUR`, exit 124")
+	p.requires(cmd)
+	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
+	f.BoolVar(&j.json, "json", false, "print on stdout what happens, one JSON object a line; end when stdin ends")
+	f.BoolVarP(&j.verbose, "verbose", "v", false, "print on stderr what is done")
+	for _, plain := range []string{"fd", "ttl", "at-least-for", "at-most-for", "note"} {
+		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
+	}
+	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
+	return cmd
+}
+
+// A caller is who holds by a descriptor, as the process in the background sees it.
+type caller interface {
+	owner() holdfast.Owner
+	gone() <-chan struct{} // closed when nobody has the descriptor any more
+	held(line []byte)      // told once, when the lock is held
+	stop()                 // ends it, as the lock is lost
+}
+
+// holdHere holds the lock until it is told to end; c is nil unless a descriptor says so.
+func (j *job) holdHere(cmd *cobra.Command, c caller) error {
+	ends := ending(j.json && c == nil, c)
+	if j.json && c == nil {
+		stderr.to, stderr.journal = os.Stdout, newJournal(j)
+	}
+	chosen, err := j.choose()
+	if err != nil {
+		return err
+	}
+	j.begun = begun
+	s, err := chosen.openWithin(j.asksFor(), begun)
+	if err != nil {
+		return err
+	}
+	j.where = s.Describe().Store
+	if stderr.journal != nil {
+		stderr.journal.store = j.where
+	}
+	owner := holdfast.ThisProcess()
+	owner.Program = programOf(os.Getppid())
+	if c != nil {
+		owner = c.owner()
+	}
+	owner.Note = j.note
+	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
+		j.ttl = 0
+	}
+	var now atomic.Pointer[holdfast.Leases] // once they are held
+	o := &holdfast.Options{TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose)}
+	if stderr.journal != nil {
+		o.Observer = func(e holdfast.Event) {
+			if l := now.Load(); l != nil && e.Kind == holdfast.EventRenewed {
+				stderr.say(record{Event: eventRenewed, Expires: leftOf(l)})
+			}
+		}
+	}
+	locks, err := holdfast.New(s, o)
+	if err != nil {
+		s.Close()
+		return err
+	}
+	forget := j.watch(s, owner)
+	leases, err := j.acquire(locks, ends)
+	forget()
+	held := err == nil
+	if held {
+		stderr.holds(leases)
+		now.Store(leases)
+		err = j.stand(leases, c, ends)
+	}
+	err = exit(err)
+	closeWithin(closesFor(err, held), locks)
+	return err
+}
+
+func leftOf(l *holdfast.Leases) int64 {
+	if d := l.Deadline(); !d.IsZero() {
+		return max(1, time.Until(d).Milliseconds())
+	}
+	return 0
+}
+
+// ending delivers what ends the hold: signals, the end of stdin if it counts, and that
+// the caller's descriptor is closed.
+func ending(stdin bool, c caller) <-chan os.Signal {
+	ends := make(chan os.Signal, 16)
+	for _, sig := range givesUp {
+		if !signal.Ignored(sig) {
+			signal.Notify(ends, sig)
+		}
+	}
+	if stdin {
+		signal.Ignore(syscall.SIGPIPE) // who read us has ended: stdin says so
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			ends <- givesUp[0] //mutant:hold-ends-with-stdin
+		}()
+	}
+	if c != nil {
+		go func() {
+			<-c.gone()
+			ends <- givesUp[0] //mutant:hold-ends-with-descriptor
+		}()
+	}
+	return ends
+}
+
+// stand keeps the leases until something ends that, and gives them back.
+func (j *job) stand(leases *holdfast.Leases, c caller, ends <-chan os.Signal) error {
+	name := printable(strings.Join(j.names, ", "))
+	switch {
+	case c != nil:
+		line := newJournal(j)
+		line.store, line.leases = j.where, held(leases)
+		c.held(line.line(record{Event: eventHeld, Expires: leftOf(leases)}))
+	case stderr.journal == nil && stderr.screen != nil:
+		tell("%s: held; Ctrl-C gives it back", name)
+	}
+	var over <-chan time.Time
+	if j.atMost > 0 {
+		over = time.After(time.Duration(j.atMost))
+	}
+	code := 0
+	select {
+	case <-ends:
+		if c != nil {
+			c.stop() // unless that is because it has ended
+		}
+	case <-over:
+		code = exitTimeout
+		tell("%s: held past --at-most-for %v; giving it back", name, time.Duration(j.atMost))
+	case <-leases.Lost():
+		tellLost("%s", whyLost(name, context.Cause(leases.Context(context.Background()))))
+		if c != nil {
+			c.stop()
+		}
+		_ = leases.Release() // a hold that was broken is given back all the same
+		return &exitError{code: exitLost}
+	}
+	if c != nil && code != 0 {
+		c.stop()
+	}
+	switch err := leases.Release(); {
+	case errors.Is(err, holdfast.ErrLost):
+		tellLost("%s", whyLost(name, err))
+		return &exitError{code: exitLost}
+	case err != nil && code == 0:
+		return say(err, name, j.where, 0)
+	}
+	return &exitError{code: code}
+}
+
+// programOf is the name of the program that runs as the process, as far as it is known.
+func programOf(pid int) string {
+	name, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), "comm"))
+	if err != nil {
+		return "holdfast"
+	}
+	return strings.TrimSpace(string(name))
+}

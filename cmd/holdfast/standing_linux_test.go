@@ -1,0 +1,143 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// recipe is the first block of the language in docs/operate.md that has the text in it.
+func recipe(t *testing.T, language, text string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/operate.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(page), "\n```"+language+"\n")[1:] {
+		block, _, _ = strings.Cut(block, "\n```\n")
+		if strings.Contains(block, text) {
+			return block + "\n"
+		}
+	}
+	t.Fatalf("docs/operate.md has no %s with %q", language, text)
+	return ""
+}
+
+// The recipe for Python, as it is on the page: it holds, it knows its token, it sees a
+// loss, it gives back, and it is refused.
+func TestTheRecipeForPythonHoldsALock(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Fatal("this test runs the recipe for Python: install python3")
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"holdfast.py": recipe(t, "python", "class Lock"),
+		"work.py": `import subprocess, sys
+from holdfast import Lock, NotObtained
+run = lambda *a: subprocess.run(["holdfast", *a], capture_output=True, text=True)
+with Lock("demo", "-n", "--ttl", "3") as lock:
+    assert lock.token > 0 and not lock.lost.is_set()
+    assert run("run", "demo", "-n", "--", "true").returncode == 75
+    try:
+        with Lock("demo", "-n"):
+            sys.exit("held twice")
+    except NotObtained as refused:
+        assert "held by host" in str(refused), refused
+assert run("run", "demo", "-n", "--", "true").returncode == 0
+with Lock("demo") as lock:
+    broken = run("break", "demo", "--id", lock.id, "--token", str(lock.token), "--reason", "a test", "--now")
+    assert broken.returncode == 0, broken
+    assert lock.lost.wait(100)
+print("done")
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(python, "work.py")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+fileStore(t))
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "done\n" {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The two recipes for the shell, as they are on the page.
+func TestTheRecipesForTheShellHoldALock(t *testing.T) {
+	t.Parallel()
+	dir, store := t.TempDir(), fileStore(t)
+	check := "holdfast run nightly -n -- true 2>/dev/null && echo free\necho worked $1\n"
+	for name, script := range map[string]string{
+		"rest.sh":  recipe(t, "sh", "holdfast hold nightly --fd 9"),
+		"again.sh": recipe(t, "sh", `exec holdfast run nightly -n --skip-ok -- "$0" "$@"`),
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(script+check), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(file, "hard")
+		cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+store)
+		if out, err := cmd.CombinedOutput(); err != nil || string(out) != "worked hard\n" {
+			t.Errorf("%s: %v: %q", name, err, out)
+		}
+		soon(t, "it is free again", func() bool { return obtainedNamed(t, store, "nightly") == 0 })
+	}
+}
+
+func obtainedNamed(t *testing.T, store, name string) int {
+	t.Helper()
+	return beginNamed(t, store, name, "-n", "--", "true").code()
+}
+
+// A person at a terminal names the lock alone, and is asked.
+func TestBreakAsksAtATerminal(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	held := beginNamed(t, storeIn(s.dir), "demo", "--", "sleep", "1000")
+	soon(t, "it is held", func() bool { return obtainedNamed(t, storeIn(s.dir), "demo") == exitHeld })
+	s.types("holdfast break demo\n")
+	s.expect("demo is held by host ")
+	s.expect("Why? ")
+	s.types("it hangs\n")
+	s.expect("Break it? ")
+	s.types("y\n") // it wants the whole word
+	s.expect("demo: not broken")
+	if held.over() {
+		t.Fatal("broken without a yes")
+	}
+	s.expect("READY> ")
+	s.types("holdfast break demo --reason 'it hangs'\n")
+	s.expect("Break it? ")
+	s.types("yes\n")
+	s.expect("demo: broken; ")
+	held.exits(exitLost)
+	if said := held.text("stderr"); said != "holdfast: demo: broken by an operator: it hangs\n" {
+		t.Errorf("the holder says %q", said)
+	}
+	s.types("holdfast break dmo\n")
+	s.expect("dmo: nobody holds it")
+}
+
+// With --foreground a command in a pipeline has the terminal, and so its Ctrl-C. Without it
+// the others of the pipeline keep it, until the command reads from it.
+func TestForegroundGivesTheTerminalInAPipeline(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.types("echo list | holdfast run demo --foreground -- sh -c 'echo $$ >pid; touch in; sleep 1000; echo en''ded' | cat\n")
+	soon(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "in")); return err == nil })
+	pid, err := os.ReadFile(filepath.Join(s.dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if command, _ := strconv.Atoi(strings.TrimSpace(string(pid))); s.foreground() != command {
+		t.Errorf("the terminal is of group %d, the command is %d", s.foreground(), command)
+	}
+	s.types("\x03")
+	s.expect("READY> ")
+}
