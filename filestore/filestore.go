@@ -201,7 +201,31 @@ func (s *Store) Check(context.Context) []store.Finding {
 	default:
 		fs.Err = err
 	}
-	return []store.Finding{dir, fs}
+	return []store.Finding{dir, fs, s.checkRoom()}
+}
+
+// A name takes a block and a file, a process a few.
+const (
+	enoughBytes = 16 << 20
+	enoughFiles = 1000
+)
+
+// checkRoom tells whether the disk is full, or nearly.
+func (s *Store) checkRoom() store.Finding {
+	f := store.Finding{About: "disk"}
+	bytes, files, err := roomOnFS(s.dir)
+	switch {
+	case err != nil:
+		f.Warning, f.Found = true, fmt.Sprintf("how much room it has cannot be seen: %v", err)
+	case bytes == 0 || files == 0: //mutant:file-full-disk
+		f.Err = fmt.Errorf("%w: the disk of %s is full (%d bytes and %d files free): nothing new can be locked there; make room, or take a directory on another disk", store.ErrUnavailable, s.dir, bytes, files)
+	case bytes < enoughBytes || files < enoughFiles:
+		f.Warning = true
+		f.Found = fmt.Sprintf("it is nearly full (%d KiB and %d files free): when it is, nothing new can be locked; make room, or take a directory on another disk", bytes>>10, files)
+	default:
+		f.Found = "it has room"
+	}
+	return f
 }
 
 // Close implements [store.Store]. What this process still holds comes free as

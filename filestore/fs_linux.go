@@ -29,6 +29,20 @@ func kindOfFS(dir string) (kind string, local bool, err error) {
 	return kind, local, nil
 }
 
+// roomOnFS is how many bytes and files more this user can have in dir. It is a variable so
+// that tests can have a full disk.
+var roomOnFS = func(dir string) (bytes, files uint64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, err
+	}
+	files = st.Ffree
+	if st.Files == 0 { // it does not count them
+		files = enoughFiles
+	}
+	return st.Bavail * uint64(st.Bsize), files, nil
+}
+
 func fsKind(magic uint32) (kind string, local bool) {
 	if kind, local = localFS[magic]; local {
 		return kind, true

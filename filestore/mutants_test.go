@@ -66,6 +66,7 @@ var mutants = []mutant.Broken{
 
 	// A full disk.
 	one("a claim is admitted by what it is now", "TestWhoIsAdmittedToALongQueueCanBeRenewedAndBroken", "file-queue-full", mutant.Cond("len(fl.buf) > longest")),
+	one("a full disk is as good", "TestAFullDiskIsFound", "file-full-disk", mutant.Cond("bytes == 0 && files == 0 && err != nil")),
 	one("what writes nothing in place is as good", "TestAFileSystemThatWritesNothingInPlaceIsWarnedOf", "file-writes-elsewhere", mutant.Cond("s.shared && !s.shared")),
 	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
 	one("a name at rest keeps its room", restTest, "file-page-at-rest", mutant.Cond("WAS && fl.room == 0")),

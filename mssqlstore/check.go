@@ -99,7 +99,7 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 		return store.Finding{About: "table", Err: err, Run: schema + grants}
 	}
 	keeps := slices.ContainsFunc(has, func(r []int64) bool { return r[0] != 0 && r[4] == 0 })
-	return row.CheckTable(b.o.locks(), there, keeps, schema, grants)
+	return row.CheckTable(b.o.locks(), there, keeps, grants)
 }
 
 // mayUse judges what sql/rights.sql told of each table.

@@ -17,6 +17,7 @@ type facts struct {
 	now                           int64
 	readOnly, flush, binlog, sync int
 	fit                           int64
+	nodes                         int // of a Galera cluster; 0: it is none
 	clock                         store.Finding
 }
 
@@ -26,8 +27,31 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(b.failed(err))}}
 	}
+	if n := b.galera(ctx); n > 0 {
+		f.nodes = n
+	}
 	all := []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f, seen)}
+	all = append(all, checkGalera(f.nodes)...)
 	return append(all, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
+}
+
+// galera is how many nodes the Galera cluster has that the server is one of, or 0.
+func (b *backend) galera(ctx context.Context) (nodes int) {
+	var name string
+	err := b.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'").Scan(&name, &nodes)
+	if err != nil { // most servers have no such row
+		return 0
+	}
+	return nodes
+}
+
+// checkGalera warns of a cluster whose nodes all take writes.
+func checkGalera(nodes int) []store.Finding {
+	if nodes == 0 { //mutant:mysql-galera
+		return nil
+	}
+	return []store.Finding{{About: "Galera", Warning: true, Found: fmt.Sprintf("a node of a Galera cluster of %d: this was never tested; a node can read an older state than another has written (wsrep_sync_wait), "+
+		"so have all who lock use one and the same node, and check the token", nodes)}}
 }
 
 func (b *backend) checkVersion(f facts) store.Finding {
@@ -84,7 +108,7 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) st
 	case err != nil:
 		return store.Finding{About: about, Err: err}
 	case missing != nil && b.mayCreate(ctx, b.o.Table+missing.suffix):
-		return row.CheckTable(b.o.Table, false, false, schema, grants)
+		return row.CheckTable(b.o.Table, false, false, grants)
 	case missing != nil:
 		return store.Finding{About: about, Run: schema + grants,
 			Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, b.o.quoted(missing), b.Address)}
@@ -98,7 +122,7 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) st
 	}
 	from := strings.Join(all, ",")
 	_, err = b.db.ExecContext(ctx, "DELETE "+from+" FROM "+from+" WHERE 1=0")
-	return row.CheckTable(b.o.Table, true, is(err, tableDenied), schema, grants)
+	return row.CheckTable(b.o.Table, true, is(err, tableDenied), grants)
 }
 
 // mayCreate reports whether the user has a right to make the table that can be found. One by a role is not.

@@ -111,6 +111,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a release of several waits for the pool", "APoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed", "pg-urgent-statements", mutant.Cond("s.renewFast, s.renew, s.releaseFast, s.releaseNext, s.release, s.change")},
 		{"a renewal waits for a connection of pgx that does not come", "AConnectionThatDoesNotComeKeepsNoHoldFromBeingRenewed", "pg-pool-soon", mutant.Value("context.WithCancel(ctx)")},
 		{"a renewal waits for a connection of database/sql that does not come", "AConnectionThatDoesNotComeKeepsNoHoldFromBeingRenewed", "pg-sql-pool-soon", mutant.Value("context.WithCancel(ctx)")},
+		{"replicas that lose what was granted are ok", "AsynchronousReplicasAreWarnedOf", "pg-replicas-asynchronous", mutant.Cond("false")},
 		{"no pool is warned of", "TheCheckWarnsOfAPoolThatOthersCanEmpty", "pg-pool-warned", mutant.Cond("n < 0")},
 		{"each pool is warned of", "TheCheckWarnsOfAPoolThatOthersCanEmpty", "pg-pool-warned", mutant.Cond("n >= 0")},
 		{"a blank in a URL becomes a plus", "SettingsOfAURLReachTheServerAsTheyAreWritten", "pg-url-as-written", mutant.Stmt(`theirs = append(theirs, strings.ReplaceAll(setting, "%20", "+"))`)},

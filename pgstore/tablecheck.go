@@ -15,8 +15,8 @@ const least = 14
 
 // facts are what one look at the server tells.
 type facts struct {
-	version               string
-	number, now           int64
+	version, synchronous  string
+	number, now, replicas int64
 	fsync, readOnly       string
 	isolation, user       string
 	standby, schema       bool
@@ -28,7 +28,7 @@ type facts struct {
 
 const factsSQL = `SELECT current_setting('server_version'), current_setting('server_version_num')::bigint, ` + serverNow + `,
 	current_setting('fsync'), current_setting('transaction_read_only'), current_setting('default_transaction_isolation'), current_user::text,
-	pg_is_in_recovery(), n.oid IS NOT NULL,
+	pg_is_in_recovery(), current_setting('synchronous_standby_names'), (SELECT count(*) FROM pg_stat_replication), n.oid IS NOT NULL,
 	coalesce(has_schema_privilege(n.oid, 'USAGE'), false), coalesce(has_schema_privilege(n.oid, 'CREATE'), false), c.oid IS NOT NULL AND d.oid IS NOT NULL,
 	coalesce((SELECT string_agg(r, ', ') FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r WHERE NOT (has_table_privilege(c.oid, r) AND has_table_privilege(d.oid, r))), '')
 FROM (SELECT) x LEFT JOIN pg_namespace n ON n.nspname = $1::text LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text
@@ -40,7 +40,7 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}
 	}
-	all := []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
+	all := []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkReplicas(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
 	if n := s.db.bounded(); n > 0 { //mutant:pg-pool-warned
 		all = append(all, store.Finding{About: "pool", Warning: true, Found: fmt.Sprintf("this pool has at most %d connections (SetMaxOpenConns), and its driver lets "+
 			"holdfast open none beside it: when others keep all of them in use for longer than a TTL, every lease of this process is lost; give the locks a pool of their own, or use the driver of pgx", n)})
@@ -59,7 +59,7 @@ func (s *Store) facts(ctx context.Context) (f facts, err error) {
 	var sent time.Time
 	err = s.send(ctx, factsSQL, []any{s.schema, s.table}, func() { sent = time.Now() }, func(scan func(...any) error) error {
 		return scan(&f.version, &f.number, &f.now, &f.fsync, &f.readOnly, &f.isolation, &f.user,
-			&f.standby, &f.schema, &f.mayUse, &f.mayCreate, &f.table, &f.lacks)
+			&f.standby, &f.synchronous, &f.replicas, &f.schema, &f.mayUse, &f.mayCreate, &f.table, &f.lacks)
 	})
 	f.clockHalf = time.Since(sent) / 2
 	f.clockAhead = time.UnixMicro(f.now).Sub(sent.Add(f.clockHalf))
@@ -91,6 +91,19 @@ func (s *Store) checkDisk(f facts) store.Finding {
 			Found: "fsync is off: when the machine of " + s.address + " fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it on"}
 	}
 	return store.Finding{About: "disk", Found: "waits for it (fsync on)"}
+}
+
+// checkReplicas tells what the promotion of a replica loses.
+func checkReplicas(f facts) store.Finding {
+	found := store.Finding{About: "replicas", Found: "none is connected"}
+	switch {
+	case f.replicas > 0 && f.synchronous == "": //mutant:pg-replicas-asynchronous
+		found.Warning = true
+		found.Found = fmt.Sprintf("%d follow, none of them synchronously: one that is promoted has lost what it had not received, and two may hold a name until the TTL of the first is over; set synchronous_standby_names, or check the token", f.replicas)
+	case f.replicas > 0:
+		found.Found = fmt.Sprintf("%d follow, synchronously: %s", f.replicas, f.synchronous)
+	}
+	return found
 }
 
 func checkIsolation(f facts) store.Finding {
@@ -132,7 +145,7 @@ func (s *Store) checkTable(f facts) store.Finding {
 		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no schema %s on %s: make it, or name another", store.ErrInvalid, s.schema, s.address),
 			Run: "CREATE SCHEMA " + connect.Quote(s.schema) + ";\n" + use + s.do.schema() + grant(all)}
 	case !f.table && f.mayCreate && f.mayUse:
-		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may", Run: s.do.schema()}
+		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may"}
 	case !f.table:
 		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no table %s on %s, and this user may not make it: have somebody make it who may", store.ErrDenied, s.where(), s.address),
 			Run: use + s.do.schema() + grant(all)}

@@ -103,7 +103,8 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	}
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		all = append(all, store.Finding{About: "server", Found: "version, role, persistence, eviction and memory are not known: this user may not ask (+info)"})
+		all = append(all, store.Finding{About: "server", Warning: true, Run: "redis-cli ACL SETUSER NAME +info",
+			Found: "version, role, persistence, eviction and memory were not checked: this user may not run INFO; grant it +info"})
 	case err != nil:
 		return []store.Finding{{About: "server", Err: err}}, nil
 	default:
@@ -188,19 +189,32 @@ func (s *Store) role(info string) store.Finding {
 }
 
 // persistence tells what a restart loses. That it loses something is no
-// warning: Describe says so of every Redis.
+// warning: Describe says so of every Redis. With replicas it is one: they follow a
+// primary that comes back empty, and forget all as well.
 func (s *Store) persistence(info string) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
-	if redisinfo.Field(info, "aof_enabled") == "0" {
-		f.Found = "no append-only file: a restart loses what came after the last snapshot, or all"
+	if redisinfo.Field(info, "aof_enabled") != "0" {
+		if redisinfo.Field(info, "aof_last_write_status") == "err" { //mutant:redis-disk-full
+			f.Err = fmt.Errorf("%w: the server cannot write its append-only file, as on a full disk, and takes no writes until it can: make room on its disk", store.ErrUnavailable)
+		}
 		if s.durable {
-			f.Err = fmt.Errorf("%w: %s: durable=1 needs one", store.ErrUnsupported, s.address)
-			f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG SET appendfsync always\nredis-cli CONFIG REWRITE"
+			f.Found = "an append-only file: nothing is told as granted before it is synced to it"
 		}
 		return f
 	}
-	if s.durable {
-		f.Found = "an append-only file: nothing is told as granted before it is synced to it"
+	f.Found = "no append-only file: a restart loses what came after the last snapshot, or all"
+	replicas, _ := strconv.Atoi(redisinfo.Field(info, "connected_slaves"))
+	switch {
+	case s.durable:
+		f.Err = fmt.Errorf("%w: %s: durable=1 needs one", store.ErrUnsupported, s.address)
+		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG SET appendfsync always\nredis-cli CONFIG REWRITE"
+	case redisinfo.Field(info, "rdb_last_bgsave_status") == "err": //mutant:redis-disk-full-snapshot
+		f.Warning = true
+		f.Found = "its last snapshot failed, as on a full disk: unless stop-writes-on-bgsave-error is no, the server takes no writes; make room on its disk"
+	case replicas > 0: //mutant:redis-empty-primary
+		f.Warning = true
+		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
+		f.Found = "no append-only file, and replicas: a primary that is restarted before one of them takes its place comes back empty, they follow it, and all locks are forgotten; turn appendonly on, or let nothing restart it"
 	}
 	return f
 }

@@ -122,6 +122,26 @@ func TestAReplicaIsFound(t *testing.T) {
 	}
 }
 
+// No danger is ok: a primary that may come back empty with replicas that follow it, and a
+// server that cannot write to its disk.
+func TestDangersOfPersistenceAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		info, says string
+		want       store.Level
+	}{
+		"alone":                     {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:ok\n", "no append-only file", store.LevelOK},
+		"with a replica":            {"role:master\naof_enabled:0\nconnected_slaves:1\nrdb_last_bgsave_status:ok\n", "comes back empty", store.LevelWarning},
+		"with a replica and a file": {"role:master\naof_enabled:1\nconnected_slaves:1\naof_last_write_status:ok\n", "an append-only file", store.LevelOK},
+		"a full disk":               {"role:master\naof_enabled:1\nconnected_slaves:0\naof_last_write_status:err\n", "full disk", store.LevelFailure},
+		"a full disk for snapshots": {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:err\n", "full disk", store.LevelWarning},
+		"it does not say":           {"role:master\n", "an append-only file", store.LevelOK},
+	} {
+		if f := (&Store{}).persistence(c.info); f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
+			t.Errorf("%s: %s %q, want %s with %q", name, f.Level(), f.Text(), c.want, c.says)
+		}
+	}
+}
+
 func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
@@ -129,8 +149,8 @@ func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
 	s := storeOn(t, user(t, server, "less", less...), nil)
 	defer s.Close()
 	for _, f := range s.Check(t.Context()) {
-		if f.Level() != store.LevelOK {
-			t.Errorf("for a user who may not ask: %s: %q", f.About, f.Text())
+		if f.Level() == store.LevelFailure || (f.About == "server") != f.Warning {
+			t.Errorf("for a user who may not ask: %s: %s: %q", f.About, f.Level(), f.Text())
 		}
 	}
 	blind := storeOn(t, user(t, server, "blind", "-@all", "+ping"), nil)

@@ -27,6 +27,9 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
+		{"a full disk is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full", mutant.Cond("false")},
+		{"a snapshot that failed is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full-snapshot", mutant.Cond("false")},
+		{"a primary that comes back empty is ok", "TestDangersOfPersistenceAreFound", "redis-empty-primary", mutant.Cond("false")},
 		{"a new grant needs no replica", tooFew, "redis-grants-confirmed", mutant.Value(`one("ask", "G")`)},
 		{"a repeated grant needs no replica", tooFew, "redis-grants-confirmed", mutant.Value(`one("ask", "0123456789")`)},
 		{"a renewal needs no replica", tooFew, "redis-renewals-confirmed", mutant.Value(`one("renew", "")`)},

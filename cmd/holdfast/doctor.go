@@ -47,12 +47,16 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	d := diagnosis{}
-	if s, err := chosen.open(); err != nil {
+	d := diagnosis{begin: time.Now()}
+	if s, err := chosen.openWithin(lookTime, d.begin); err != nil {
 		d.find(store.Finding{About: "store", Err: err})
 	} else {
-		defer s.Close()
+		defer (&inspected{Store: s}).done()
 		d.examine(ctx, s)
+	}
+	if d.unreachable() {
+		d.lines = []diagnosed{{store.LevelFailure, "server", say(d.failed, "", d.store, time.Since(d.begin)).Error(), ""}}
+		d.store = ""
 	}
 	if asJSON {
 		err = d.printJSON(os.Stdout)
@@ -70,6 +74,7 @@ type diagnosis struct {
 	store  string
 	lines  []diagnosed
 	failed error // the first
+	begin  time.Time
 }
 
 type diagnosed struct {
@@ -89,6 +94,14 @@ func (d *diagnosis) find(f store.Finding) {
 	}
 }
 
+// unreachable reports whether nothing was found but that the store does not answer: there is
+// no more to tell.
+func (d *diagnosis) unreachable() bool {
+	return d.failed != nil && codeOf(d.failed) == exitUnavailable && d.store != "" && !slices.ContainsFunc(d.lines, func(l diagnosed) bool { //mutant:cmd-doctor-one-line
+		return l.Level == store.LevelOK
+	})
+}
+
 // lookFor bounds each thing that is looked at.
 const lookFor = 10 * time.Second
 
@@ -96,17 +109,30 @@ func (d *diagnosis) examine(ctx context.Context, s store.Store) {
 	desc := s.Describe()
 	d.store = desc.Store
 	if c, ok := s.(store.Checker); ok {
-		ctx, cancel := context.WithTimeout(ctx, lookFor)
-		for _, f := range c.Check(ctx) {
+		for _, f := range checked(ctx, c) {
 			d.find(f)
 		}
-		cancel()
 	}
 	if d.failed == nil {
 		d.try(ctx, s, desc)
 	}
 	for _, p := range promises(desc) {
 		d.lines = append(d.lines, diagnosed{Level: levelPromise, About: p[0], Text: p[1]})
+	}
+}
+
+// checked is what the store finds, or that it does not answer: some drivers do not heed
+// their contexts.
+func checked(ctx context.Context, c store.Checker) []store.Finding {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	found := make(chan []store.Finding, 1)
+	go func() { found <- c.Check(ctx) }()
+	select {
+	case all := <-found:
+		return all
+	case <-time.After(lookTime + 500*time.Millisecond):
+		return []store.Finding{{About: "server", Err: silentStore}}
 	}
 }
 
@@ -219,6 +245,7 @@ func (d *diagnosis) print(w io.Writer) error {
 	warnings, promised := 0, false
 	var run []string
 	for _, l := range d.lines {
+		l.Text = plainText(l.Text)
 		if l.Level == levelPromise && !promised {
 			promised = true
 			fmt.Fprint(t, "\nIt promises:\n\n")
@@ -236,7 +263,10 @@ func (d *diagnosis) print(w io.Writer) error {
 		}
 	}
 	if len(run) > 0 {
-		fmt.Fprintf(t, "\nTo be run by who may:\n\n%s\n", strings.Join(run, "\n"))
+		fmt.Fprintf(t, "\nTo fix it, an administrator can run:\n\n%s\n", strings.Join(run, "\n"))
+	}
+	if d.failed != nil && d.store == "" { // one line says it
+		return t.Flush()
 	}
 	verdict := "It will do."
 	switch {

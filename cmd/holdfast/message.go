@@ -155,5 +155,11 @@ func rest(text, where, sentinel string) string {
 			parts = append(parts, part)
 		}
 	}
-	return strings.Join(parts, ": ")
+	text = strings.Join(parts, ": ")
+	if where != "" {
+		for _, word := range []string{" on ", " of ", " to "} {
+			text = strings.ReplaceAll(text, word+where, "")
+		}
+	}
+	return text
 }

@@ -100,6 +100,7 @@ var mutants = []mutant.Broken{
 	one("a try waits for a silent store", "TestASilentServerIsOneLineAndBounded/Redis", "cmd-try-is-bounded", mutant.Return("0")),
 	one("a store that was silent is waited for again", "TestAClosedPortIsOneLineAndSoon/Redis", "cmd-silent-store-is-left", mutant.Cond("false")),
 	one("a look waits for its driver", "TestASilentServerIsOneLineAndBounded/MySQL", "cmd-look-is-bounded", mutant.Delete()),
+	one("an unreachable store is many lines", "TestCommandOnFiles/doctor-tells-whether-a-store-will-do", "cmd-doctor-one-line", mutant.Return("false")),
 	one("any answer breaks", "TestBreakAsksAtATerminal", "cmd-break-needs-yes", mutant.Cond("answer == \"no\"")),
 	one("the end of stdin is not seen", "TestCommandOnFiles/hold-speaks-json", "hold-ends-with-stdin", mutant.Delete()),
 	one("the end of the script is not seen", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-ends-with-descriptor", mutant.Delete()),

@@ -25,7 +25,7 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 		return []store.Finding{{About: about, Err: err}}
 	}
 	defer s.hangUp(conn)
-	tokens := store.Finding{About: "tokens", Found: "none; tokens=1 in the URL has them drawn"}
+	tokens := store.Finding{About: "tokens", Warning: true, Found: "none: a holder whose session has ended may work on beside the next, and nothing can refuse it; have tokens drawn (?tokens=1 in the URL), and check them"}
 	if s.sequence != "" {
 		tokens = s.checkSequence(ctx, conn)
 	}

@@ -52,10 +52,10 @@ func (b *Base) CheckPool(most int) []store.Finding {
 
 // CheckTable is the finding of tables that are there, or that this user may make by schema. keeps says that it may not
 // delete, and grants is what changes that.
-func CheckTable(table string, there, keeps bool, schema, grants string) store.Finding {
+func CheckTable(table string, there, keeps bool, grants string) store.Finding {
 	switch {
 	case !there:
-		return store.Finding{About: "table", Found: table + " is made at the first use, as this user may", Run: schema}
+		return store.Finding{About: "table", Found: table + " is made at the first use, as this user may"}
 	case keeps:
 		return store.Finding{About: "table", Found: table + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
 	}
