@@ -18,7 +18,7 @@ import (
 func (f *frontend) orphaned() int {
 	f.killAll() //mutant:front-orphan-kills-all
 	f.take(true)
-	tell("internal error, or killed: process %d, which held the lock, is dead; all that the command had started was killed", f.engine)
+	tell("our process %d, which held the lock, was killed or has crashed; killed the command and its children", f.engine)
 	return ExitInternal
 }
 
@@ -33,14 +33,14 @@ func (f *frontend) expired() int {
 	late := clock.Boot() - end
 	switch {
 	case end == 0: //mutant:front-lock-without-end
-		tell("process %d, which holds the lock, was stopped or hangs, so that nobody would notice a loss: all was killed", f.engine)
+		tell("our process %d, which holds the lock, was stopped or hangs, so a loss would go unseen; killed the command and its children", f.engine)
 	case late < 0: //mutant:front-killed-in-time
-		tell("process %d, which holds the lock, was stopped or hangs: all was killed before the lock ran out", f.engine)
+		tell("our process %d was stopped or hung; killed the command and its children before the lock expired", f.engine)
 	case woke < end:
-		tell("process %d, which holds the lock, was stopped or hangs: all was killed, but had not ended when the lock ran out at %s, and somebody else may have it since",
+		tell("our process %d was stopped or hung; killed the command, but not before the lock expired at %s, and somebody else may have it since",
 			f.engine, time.Now().Add(-late).Format(time.TimeOnly))
 	default:
-		tell("the lock ran out at %s while both our processes were stopped, or the host was suspended, and somebody else may have it since: %s",
+		tell("we were stopped, the lock expired at %s, and somebody else may have it since; %s",
 			time.Now().Add(-late).Format(time.TimeOnly), whatRan(inTime, killed))
 	}
 	return ExitLost
@@ -52,11 +52,11 @@ func (f *frontend) expired() int {
 func whatRan(inTime bool, killed int) string {
 	switch {
 	case !inTime:
-		return "the command may have run until now, when it was killed with all that it had started"
+		return "the command may have run until now, and is killed"
 	case killed > 0:
-		return fmt.Sprintf("the kernel had killed the command and its process group before that, but processes that had left the group (%d) ran until now, when they were killed", killed)
+		return fmt.Sprintf("the command was killed before that, %d that had left its group ran until now", killed)
 	}
-	return "the kernel had killed the command and its process group before that"
+	return "the command was killed before that"
 }
 
 // killAll kills all that is below us, and returns when it is gone, with how many
@@ -79,7 +79,7 @@ func (f *frontend) killAll() (killed int) {
 			}
 		}
 		if time.Since(since) > patienceWithTheDead && (f.board.deadline.Load() == 0 || f.board.over()) {
-			tell("processes that the command has started do not end though they were killed")
+			tell("processes of the command do not end though they were killed")
 			break
 		}
 	}
