@@ -17,10 +17,10 @@ func (p *program) checkCommand() *cobra.Command {
 	var token int64
 	cmd := &cobra.Command{
 		Use:   "check NAME --id ID [--token TOKEN]",
-		Short: "Ask whether a hold is still held",
-		Long: `Check exits with 0 if NAME is still held by the hold of this id (and token, if
-given), else with 76: it has ended, has expired, or was broken. A hold can end
-the moment after; only a token that the resource checks is proof against that.`,
+		Short: "Check whether a lock is still held",
+		Long: `Check exits with 0 if the hold with this id (and token, if given) still holds
+NAME. Otherwise it exits with 76: the hold has ended, has expired, or was broken.
+It can end a moment later; only a resource that checks tokens is safe from that.`,
 		Example: `  # in a script below run, before something that cannot be undone
   holdfast check "$HOLDFAST_NAME" --id "$HOLDFAST_ID" || exit`,
 		Args: oneName,
@@ -52,7 +52,7 @@ func (p *program) check(ctx context.Context, name string, id store.ID, token int
 	if err != nil {
 		return err
 	}
-	why := "nobody has it by this id"
+	why := "no hold has this id"
 	for _, e := range state.Entries {
 		switch {
 		case e.ID != id:
@@ -85,8 +85,8 @@ func (p *program) waitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait NAME",
 		Short: "Wait until nobody holds a name",
-		Long: `Wait until nobody holds NAME, and take nothing: it may be taken again the moment
-after. With -n or -w the exit code is 75 if somebody holds it still.`,
+		Long: `Wait until nobody holds NAME. This takes no lock: another may take it a moment
+later. With -n or -w the exit code is 75 if NAME is still held.`,
 		Example: `  holdfast wait deploy -w 10m && echo 'no deployment is running'`,
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,7 +98,7 @@ after. With -n or -w the exit code is 75 if somebody holds it still.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "do not wait")
-	cmd.Flags().VarP(&bound, "wait", "w", "wait `DUR` at most; 0 is -n")
+	cmd.Flags().VarP(&bound, "wait", "w", "wait at most `DUR`; 0 is -n")
 	p.requires(cmd)
 	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	return cmd

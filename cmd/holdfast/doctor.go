@@ -21,18 +21,18 @@ func (p *program) doctorCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell whether the store will do",
-		Long: `Look at the store as this user on this host and tell what is found: the server,
-its version, role, clock and settings, whether this user may do what locks need,
-what is missing and what to run to make it, and what the store promises. Locks
-are neither taken nor changed.
+		Short: "Check whether a store works, and is safe",
+		Long: `Check the store as this user on this host: the server, its version, role, clock
+and settings, the rights that this user needs, and what the store promises. Where
+something is missing, doctor prints what an administrator can run. It takes no
+lock and changes none.
 
-Each line is "ok"; "warning": locks work, but not under all that can happen; or
+Each line is "ok"; "warning": locks work, but an accident can break them; or
 "failure": locks do not work, and why.
 
-Exit codes: 0 it will do, also with warnings; else that of the first failure: 64
-the store cannot be used so; 69 it does not answer; 70 what is stored is damaged;
-77 it refuses this user.`,
+Exit codes: 0 the store works, also with warnings; else that of the first failure:
+64 the store cannot be used like this; 69 it does not answer; 70 what is stored
+is damaged; 77 it refuses this user.`,
 		Example: `  holdfast doctor --store redis://localhost:6379
   holdfast doctor --json | jq -r 'select(.level == "warning") | .text'`,
 		Args: cobra.NoArgs,
@@ -147,7 +147,7 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 		d.find(f)
 	}
 	if l, ok := s.(store.Poller); ok {
-		within("looking at a name", func(ctx context.Context) store.Finding {
+		within("reading a name", func(ctx context.Context) store.Finding {
 			ttl := min(max(desc.MinTTL, 30*time.Second), desc.MaxTTL)
 			claim := store.Claim{
 				Name: "holdfast-doctor", ID: me.NewID(), Limit: store.Full, Weight: store.Full,
@@ -164,14 +164,14 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 		return // what follows would fail as well
 	}
 	if w, ok := s.(store.Watcher); ok {
-		within("waking those who wait", func(ctx context.Context) store.Finding {
+		within("waking waiters", func(ctx context.Context) store.Finding {
 			if err := w.Watch(ctx, me, func(store.Notification) {}); err != nil {
-				return store.Finding{Warning: true, Found: "they look now and then instead, as they cannot be told: " + err.Error()}
+				return store.Finding{Warning: true, Found: "they poll instead, as there are no notifications: " + err.Error()}
 			}
-			return store.Finding{Found: "they are told"}
+			return store.Finding{Found: "by notifications"}
 		})
 	} else {
-		d.find(store.Finding{About: "waking those who wait", Found: "they look now and then: this store cannot tell them"})
+		d.find(store.Finding{About: "waking waiters", Found: "they poll: this store has no notifications"})
 	}
 	if in, ok := s.(store.Inspector); ok {
 		within("ls, show, check, break", func(ctx context.Context) store.Finding { return d.list(ctx, in) })
@@ -268,12 +268,12 @@ func (d *diagnosis) print(w io.Writer) error {
 	if d.failed != nil && d.store == "" { // one line says it
 		return t.Flush()
 	}
-	verdict := "It will do."
+	verdict := "This store works."
 	switch {
 	case d.failed != nil:
-		verdict = "It will not do."
+		verdict = "This store does not work."
 	case warnings > 0:
-		verdict = fmt.Sprintf("It will do. Warnings: %d.", warnings)
+		verdict = fmt.Sprintf("This store works. Warnings: %d.", warnings)
 	}
 	fmt.Fprintln(t, "\n"+verdict)
 	return t.Flush()

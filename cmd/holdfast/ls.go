@@ -23,12 +23,12 @@ func (p *program) lsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "List who holds and who waits",
-		Long: `List all names of the store that somebody holds or waits for: the holders, and
-behind them those who wait, in the order in which they will be served.
+		Short: "List who holds locks and who waits",
+		Long: `List all names that are in use: first their holders, then the waiters, in the
+order in which they will be served.
 
-The state of a line is "held"; "broken" if an operator has broken the hold: it
-is not renewed any more; "expired" if its holder is gone but the name stays
+The state of a line is "held"; "broken": an operator has broken the hold, and it
+is not renewed any more; "expired": its holder has ended, but the name stays
 taken, by --at-least-for or a lock delay; or "waiting".`,
 		Example: `  holdfast ls
   holdfast ls --json | jq -r 'select(.state == "held") | .name'`,
@@ -43,9 +43,9 @@ func (p *program) showCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show all about one name",
+		Short: "Show everything about one name",
 		Long: `Show who holds NAME and who waits for it, with the ids and tokens that check and
-break ask for. The states are those of ls.`,
+break need. The states are those of ls.`,
 		Example: `  holdfast show nightly
   holdfast show nightly --json`,
 		Args: oneName,
@@ -84,9 +84,9 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	case len(lines) > 0:
 		err = printOne(os.Stdout, lines, states[0].Last)
 	case len(errs) == 0 && name == "":
-		tell("nobody holds or waits on %s", in.where)
+		tell("no lock is in use on %s", in.where)
 	case len(errs) == 0:
-		tell("nobody holds %q or waits for it on %s%s", name, in.where, in.meant(cmd.Context(), name))
+		tell("%s: nobody holds it or waits for it on %s%s", printable(name), in.where, in.meant(cmd.Context(), name))
 	}
 	if err != nil {
 		return err

@@ -48,13 +48,14 @@ func newRoot(args []string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Run commands under locks that hold across processes and machines",
-		Long: `holdfast runs a command while it holds a lock, and shows and mends such locks.
+		Long: `holdfast runs a command while it holds a lock. It also shows who holds what, and
+takes locks away.
 
-A lock is a name in a store. The store is, in this order: --store URL, the URL
-in HOLDFAST_STORE, the one line of the file that HOLDFAST_STORE_FILE names, the
-one line of /etc/holdfast/store, or else files of this host: in /run/holdfast
-for root, in ~/.local/state/holdfast for others. The stores and their URLs
-('holdfast stores' has their options too):
+A lock is a name in a store. The store is the first of these that is set:
+--store URL, the URL in HOLDFAST_STORE, the one line of the file that
+HOLDFAST_STORE_FILE names, the one line of /etc/holdfast/store. If none is, it is
+files of this host: in /run/holdfast for root, in ~/.local/state/holdfast for
+other users. The stores and their URLs ('holdfast stores' has the options too):
 
 ` + storeList(false) + `
 Put a URL with a password in a file, not on the command line.`,
@@ -93,7 +94,7 @@ type program struct {
 // requires adds the flag to a command that locks, or whose answer is relied upon
 // like a lock.
 func (p *program) requires(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&p.shares, "require-store", false, "exit 64 if the store is of this host alone: no store is named, or files")
+	cmd.Flags().BoolVar(&p.shares, "require-store", false, "exit 64 if only this host can use the store: files, or no store is named")
 }
 
 // choose is the store that such a command is to use.

@@ -88,7 +88,12 @@ func say(err error, name, where string, waited time.Duration) error {
 	case errors.As(err, &mismatch):
 		return &message{fmt.Sprintf("%s: in use as %s, you asked for %s: all who use a name must ask for the same kind", name, kindOf(mismatch.Have), kindOf(mismatch.Want)), err}
 	case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return &message{subject + ": " + cause(err, where, waited), err}
+		why := cause(err, where, waited)
+		if strings.Contains(why, " nodes did it, ") { // which names them
+			kind, _, _ := strings.Cut(where, " on ")
+			subject = strings.TrimSuffix(subject, where) + kind
+		}
+		return &message{subject + ": " + why, err}
 	}
 	return &message{subject + ": " + rest(err.Error(), where, "invalid"), err}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,7 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // serverURLs are URLs of every store that has a server, at an address.
@@ -176,6 +179,36 @@ func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 				t.Errorf("%q shows %U: %q", args, r, out)
 				break
 			}
+		}
+	}
+}
+
+// Name, store and cause are there once, whatever wraps what.
+func TestAnErrorHasItsCauseOnce(t *testing.T) {
+	const where = "Redis at h:6379, database 0"
+	wrapped := func(sentinel error, cause string) error {
+		return fmt.Errorf("lock %q on %s: %w: ask for %q on %s: %w", "x", where, sentinel, "x", where, errors.New(cause))
+	}
+	refused := func(why string) error {
+		return fmt.Errorf("lock \"x\" on Redlock on a:1, b:1, c:1: %w: ask for \"x\": 1 of 3 nodes did it, 2 are needed: %s", holdfast.ErrUnavailable, why)
+	}
+	for _, c := range []struct {
+		err    error
+		name   string
+		where  string
+		waited time.Duration
+		want   string
+	}{
+		{wrapped(holdfast.ErrUnavailable, "READONLY You can't write against a read only replica."), "x", where, 0, "x: " + where + ": READONLY You can't write against a read only replica."},
+		{wrapped(holdfast.ErrUnavailable, "dial tcp h:6379: i/o timeout"), "x", where, 2 * time.Second, "x: " + where + ": no answer within 2s"},
+		{wrapped(holdfast.ErrDenied, "WRONGPASS invalid username-password pair"), "x", where, 0, "x: " + where + ": not allowed: WRONGPASS invalid username-password pair"},
+		{wrapped(holdfast.ErrInvalid, "TTL 2m0s is over the store's greatest, 1m0s"), "x", where, 0, "x: " + where + ": TTL 2m0s is over the store's greatest, 1m0s"},
+		{fmt.Errorf("lock: %w", &store.MismatchError{Have: store.Full, Want: 3}), "x", where, 0, "x: in use as a lock, you asked for --slots K/3: all who use a name must ask for the same kind"},
+		{refused("a:1: dial tcp a:1: connect: connection refused; b:1: i/o timeout"), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed: a:1: connection refused; b:1: i/o timeout"},
+		{silentStore, "", where, 4 * time.Second, where + ": no answer within 4s"},
+	} {
+		if got := say(c.err, c.name, c.where, c.waited).Error(); got != c.want {
+			t.Errorf("%v:\n%s, want\n%s", c.err, got, c.want)
 		}
 	}
 }

@@ -24,35 +24,34 @@ func (p *program) runCommand() *cobra.Command {
 		Use:   "run [flags] NAME... [flags] -- COMMAND [ARG]...",
 		Short: "Run a command while holding a lock",
 		Long: `Run takes the lock NAME, runs the command, and gives the lock back when every
-process of the command's group has ended. Whoever comes while it is held waits,
-unless -n or -w say otherwise. Each run has a position in the queue, and these
-are served in the order in which they came. Of several NAMEs it takes
-all or none, in an order of its own, so that two who name them the other way
-round do not wait for each other; the flags count for each of them.
+process of the command's group has ended. If another run holds the lock, it
+waits, unless -n or -w say otherwise. Waiters are served in the order in which
+they came. Of several NAMEs it takes all or none, always in the same order, so
+two runs never wait for each other; the flags apply to each of them.
 
 A DUR is a duration like 30s, 1m30s, 2d, 1w or 1d12h (weeks and days first), or
 a decimal number of seconds (0.5).
 
 The command finds HOLDFAST_NAME, HOLDFAST_TOKEN (the fencing token: larger than
 that of every earlier holder), HOLDFAST_ID and HOLDFAST_TTL_MS in its
-environment; of several NAMEs it finds HOLDFAST_LEASES in place of the first
-three, a JSON array of objects with name, id and token. It runs in a process
+environment. With several NAMEs it finds HOLDFAST_LEASES in place of the first
+three: a JSON array of objects with name, id and token. It runs in a process
 group of its own. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it. If the
-lock cannot be renewed, or is broken, it gets TERM, and KILL strictly before
-anybody else can get in.
+lock cannot be renewed, or is broken, the command gets TERM, and KILL before
+anyone else can get the lock.
 
-With --require-store, or where there is a file /etc/holdfast/require-store, it
-refuses a store that is of this host alone, and runs nothing.
+With --require-store, or if the file /etc/holdfast/require-store exists, run
+refuses a store that only this host can use, and runs nothing.
 
 A store without deadlines (postgres+session:) has no TTL: HOLDFAST_TTL_MS is 0,
 there is no HOLDFAST_TOKEN unless its URL asks for tokens, and --ttl,
---at-least-for and --slots are refused with 64. There the loss of a lock can only
-be noticed: the command gets KILL then, at once, and somebody else may be in by
-that time.
+--at-least-for and --slots are refused with 64. There a loss is only seen after
+it has happened: the command gets KILL at once, but another may hold the lock by
+then.
 
 Exit codes: the command's own; 128+N if signal N ended it; 64 wrong usage;
-69 the store does not answer; 70 internal error; 75 not obtained, somebody else
-has it; 76 lost while the command ran; 77 not allowed; 124 ran past
+69 the store does not answer; 70 internal error; 75 not obtained, another
+holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 --at-most-for; 126 the command cannot be run; 127 there is no such command.`,
 		Example: `  # one after the other
   holdfast run deploy -- ./deploy.sh production
@@ -89,14 +88,14 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if the command ends sooner")
 	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
-	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL; default the smaller of 10s and a third of the TTL, which is the most")
+	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL (default 10s, at most a third of --ttl)")
 	f.Var(&j.ends, "signal", "end the command by `SIGNAL`, a name or number, in place of TERM")
 	f.BoolVar(&j.preserve, "preserve-status", false, "exit with the command's own code in place of 124, past --at-most-for")
 	f.BoolVar(&j.foreground, "foreground", false, "give the command the terminal also if its stdin or stdout is none")
 	p.requires(cmd)
-	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
-	f.BoolVar(&j.json, "json", false, "tell on stderr what happens, as one JSON object a line")
-	f.BoolVarP(&j.verbose, "verbose", "v", false, "tell on stderr what is done")
+	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when the lock is refused to them")
+	f.BoolVar(&j.json, "json", false, "print on stderr what happens, one JSON object a line")
+	f.BoolVarP(&j.verbose, "verbose", "v", false, "print on stderr what is done, and warnings about the store")
 	cmd.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions([]cobra.Completion{"term", "kill"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, plain := range []string{"command", "ttl", "at-least-for", "at-most-for", "kill-after", "note"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
@@ -116,15 +115,15 @@ has it; 76 lost while the command ran; 77 not allowed; 124 ran past
 // of a command; of a script that goes on behind us it would not be.
 func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
 	f := cmd.Flags()
-	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if somebody else has it")
-	f.VarP(&j.wait, "wait", "w", "wait `DUR` at most, then exit 75; 0 is -n")
+	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if another holds it")
+	f.VarP(&j.wait, "wait", "w", "wait at most `DUR`, then exit 75; 0 is -n")
 	f.IntVarP(&j.conflict, "conflict-exit-code", "E", exitHeld, "exit with `CODE` in place of 75")
 	if skips {
 		f.BoolVar(&j.skipOK, "skip-ok", false, "exit 0, silently, in place of 75")
 		cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
 	}
-	f.BoolVarP(&j.shared, "shared", "s", false, "share it with others that use -s")
-	f.Var(&j.slots, "slots", "take K of N slots, the same N for all who use NAME")
+	f.BoolVarP(&j.shared, "shared", "s", false, "share the lock with others that use -s")
+	f.Var(&j.slots, "slots", "take K of N slots; all who use NAME must give the same N")
 	for _, plain := range []string{"wait", "conflict-exit-code", "slots"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
@@ -175,7 +174,7 @@ type job struct {
 	path  string // of the command
 }
 
-var errNoCommand = errors.New("no command: put -- before it")
+var errNoCommand = errors.New("no command: write it after --")
 
 // read checks the flags and arguments. An error is the caller's mistake.
 func (j *job) read(cmd *cobra.Command, args []string) error {
@@ -187,7 +186,7 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 			return errNoCommand
 		}
 		if len(args) > 1 { // the second may be a command whose -c this is
-			return errors.New("several NAMEs and -c, or a command: put -- behind the NAMEs")
+			return errors.New("several NAMEs and -c, or a command: write -- after the NAMEs")
 		}
 	}
 	if err := j.readClaim(cmd, args[:dash]); err != nil {
@@ -195,9 +194,9 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case shell && len(args) > dash:
-		return errors.New("a command both in -c and behind --: give one")
+		return errors.New("a command both in -c and after --: give one")
 	case !shell && len(args) == dash:
-		return errors.New("no command behind --")
+		return errors.New("no command after --")
 	case f.Changed("kill-after") && j.grace > j.ttl/3:
 		return fmt.Errorf("-k %v: more than a third of the TTL, %v, leaves no time to renew", time.Duration(j.grace), time.Duration(j.ttl))
 	case j.onLost != "term" && j.onLost != "kill":
