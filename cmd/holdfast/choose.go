@@ -125,16 +125,7 @@ func (c choice) require(flag bool) error {
 			return mistake("it cannot be seen whether this host requires a shared store: %v", err)
 		}
 	}
-	return mistake("%s asks for a store that other hosts share; %s is none: name one like redis://host:6379", by, c.name())
-}
-
-// name is the store for an error, without what may be secret: of a file: URL, as
-// no other is told of.
-func (c choice) name() string {
-	if c.url == "" {
-		return c.by
-	}
-	return "the directory in " + c.by
+	return mistake("%s asks for a store that other hosts share; %s is none: name one like redis://host:6379", by, c.by)
 }
 
 // oneLine reads a file that holds one line and nothing else.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -149,6 +150,9 @@ func closeWithin(d time.Duration, locks *holdfast.Locker) {
 // that there was a lock.
 func closesFor(err error, held bool) time.Duration {
 	coded := (*exitError)(nil)
+	if errors.Is(err, syscall.ECONNREFUSED) { //mutant:cmd-closed-port-is-left
+		return 0 // nobody is there to be told
+	}
 	if errors.As(err, &coded) && (coded.code == exitUnavailable || coded.code == exitLost) { //mutant:cmd-silent-store-is-left
 		return 100 * time.Millisecond // it has had its time
 	}

@@ -13,7 +13,11 @@ import (
 // The command reads the file of the host, and nothing in the environment moves it.
 func TestTheHostCanRequireASharedStore(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "hf") // a short one, so that messages have all of it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	required, bin := filepath.Join(dir, "require-store"), filepath.Join(dir, "holdfast")
 	if err := buildCommand("holdfast_lean", bin, "-X=main.requireStore="+required); err != nil {
 		t.Fatal(err)

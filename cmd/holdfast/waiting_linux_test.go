@@ -284,7 +284,7 @@ func TestTheLineTellsThatTheStoreIsAway(t *testing.T) {
 	s.expect("\x1b[Jholdfast: waiting for x")
 	server.Freeze()
 	s.expect("waiting for x: the store does not answer\r")
-	s.expect("\r\x1b[Jholdfast: lock \"x\" on Redis at ") // and then that we gave up
+	s.expect("\r\x1b[Jholdfast: x: Redis at ") // and then that we gave up
 	server.Thaw()
 	s.expect("READY> ")
 	if got := visible(s.sinceTyped(), 300); strings.Contains(got, "waiting for") {
