@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -57,16 +56,12 @@ func silentPort(t *testing.T) string {
 // three tries one must take no longer than most: a machine may stall while it is timed.
 func says(t *testing.T, code int, most time.Duration, args ...string) string {
 	t.Helper()
-	dir, err := plainCommand()
-	if err != nil {
-		t.Fatal(err)
-	}
 	took := time.Hour
 	var line string
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, "holdfast"), args...)
+		cmd := exec.CommandContext(ctx, "holdfast", args...)
 		var said strings.Builder
 		cmd.Stderr = &said
 		begin := time.Now()

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// deaf is what some drivers are: it does not heed its context.
+type deaf struct{ store.Inspector }
+
+func (deaf) List(context.Context, string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		yield(store.State{Name: "seen"}, nil)
+		time.Sleep(time.Hour)
+	}
+}
+
+// What was read until then is shown.
+func TestALookDoesNotWaitForADriverThatHeedsNoContext(t *testing.T) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		states, errs := (&inspected{Inspector: deaf{}, where: "S"}).all(t.Context(), "", 100*time.Millisecond)
+		if len(states) != 1 || len(errs) != 1 || codeOf(errs[0]) != exitUnavailable {
+			t.Errorf("%+v, %v", states, errs)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits")
+	}
+}
+
+func TestAStoreThatWasSilentIsNotWaitedForAgain(t *testing.T) {
+	refused := fmt.Errorf("%w: %w", holdfast.ErrUnavailable, syscall.ECONNREFUSED)
+	for _, c := range []struct {
+		err  error
+		held bool
+		most time.Duration
+	}{
+		{exit(say(refused, "a", "S", 0)), false, 0}, {exit(silentStore), false, 100 * time.Millisecond}, {&exitError{code: exitLost}, true, 100 * time.Millisecond},
+		{&exitError{code: exitHeld}, false, 500 * time.Millisecond}, {&exitError{code: 0}, true, 2 * time.Second},
+	} {
+		if d := closesFor(c.err, c.held); d > c.most {
+			t.Errorf("%v: %v, want at most %v", c.err, d, c.most)
+		}
+	}
+}
