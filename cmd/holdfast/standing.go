@@ -157,7 +157,7 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	return err
 }
 
-func leftOf(l *holdfast.Leases) int64 {
+func leftOf(l *holdfast.LeaseSet) int64 {
 	if d := l.Deadline(); !d.IsZero() {
 		return max(1, time.Until(d).Milliseconds())
 	}
@@ -190,7 +190,7 @@ func ending(stdin bool, c caller) <-chan os.Signal {
 }
 
 // stand keeps the leases until something ends that, and gives them back.
-func (j *job) stand(leases *holdfast.Leases, c caller, ends <-chan os.Signal) error {
+func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal) error {
 	name := printable(strings.Join(j.names, ", "))
 	switch {
 	case c != nil:
