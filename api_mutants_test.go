@@ -36,6 +36,12 @@ var apiMutants = []mutant.Broken{
 	one("a note comes with the next renewal", "TestSetNote_IsSeenAtOnce", "note-with-next-renewal", mutant.Stmt("h.toRenew = false")),
 	one("the note of the one before", "TestSetNote_EndsWithItsLease", "note-of-the-one-before", mutant.Cond("h.s != w.l.s")),
 
+	// Who looks.
+	one("an observer is not notified", "TestObserve_IsNotifiedWhereTheStoreCan", "observer-not-notified", mutant.Line("case <-make(chan struct{}):")),
+	one("an observer that is notified polls too", "TestObserve_IsNotifiedWhereTheStoreCan", "notified-polls-too", mutant.Stmt("o.poll = s.PollMax")),
+	one("what changed as it began is missed", "TestObserve_NothingIsMissedAsItBegins", "observed-from-late-on", mutant.Return("false")),
+	one("a name is watched for ever", "TestObserve_ItsWatchEndsWithIt", "observed-for-ever", mutant.Stmt("_ = o.stop")),
+
 	// Who waits.
 	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("true")),
 	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),

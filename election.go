@@ -95,10 +95,12 @@ func (l Leader) Nobody() bool { return l.ID == "" }
 // none. A leader whose time has run out is nobody, whoever comes next. What
 // changed while the loop's body ran is not caught up on: the next is the newest.
 //
-// It looks at the store from time to time, in pauses that grow from
-// Options.PollMin to Options.PollMax (10 ms to 800 ms) while nothing changes, and
-// when the leader's time would run out: so late can it be, and so often does it
-// ask. It writes nothing, and takes no part in the election.
+// Where the store can notify of a name (memory, etcd, ZooKeeper and NATS) it reads
+// the store when that says so, and each ten seconds. Elsewhere, and while the store
+// cannot be reached, it polls, in pauses that grow from Options.PollMin to
+// Options.PollMax (10 ms to 800 ms) while nothing changes: so late can it be, and so
+// often does it ask. It also reads when the leader's time would run out. It writes
+// nothing, and takes no part in the election.
 //
 // While the store does not answer it yields ErrUnavailable, once, and goes on;
 // then the leader, when the store is back. Any other error is the last that it

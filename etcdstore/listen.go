@@ -45,10 +45,9 @@ func (b *backend) letters(ctx context.Context, all []record.Notification) (puts 
 
 // Listen implements [record.Backend].
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
-	listening, stop := context.WithCancel(b.ctx)
 	begun := make(chan struct{})
 	first := true
-	heard := func(r *clientv3.WatchResponse) {
+	stop := b.watch(b.mailbox(p), func(r *clientv3.WatchResponse) {
 		if r.Created && first {
 			first = false
 			close(begun)
@@ -59,26 +58,7 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 		for _, e := range r.Events {
 			record.ParseNotifications(e.Kv.Value, sink)
 		}
-	}
-	b.tasks.Go(func() {
-		defer stop()
-		for pause := leastPause; ; pause = min(2*pause, mostPause) {
-			one, cancel := context.WithCancel(clientv3.WithRequireLeader(listening))
-			for r := range b.client.Watch(one, b.mailbox(p), clientv3.WithCreatedNotify(), clientv3.WithFilterDelete()) {
-				if r.Err() != nil {
-					break // no leader, a member lost, a compaction
-				}
-				pause = leastPause
-				heard(&r)
-			}
-			cancel()
-			select {
-			case <-listening.Done():
-				return
-			case <-time.After(pause/2 + rand.N(pause)):
-			}
-		}
-	})
+	}, clientv3.WithFilterDelete())
 	select {
 	case <-begun:
 		return nil
@@ -88,4 +68,30 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	case <-b.ctx.Done():
 		return b.ctx.Err()
 	}
+}
+
+// watch has the server tell what becomes of a key, until stop is called or the backend is
+// closed. A watch that broke is begun anew; that it has begun is told, too.
+func (b *backend) watch(key string, told func(*clientv3.WatchResponse), o ...clientv3.OpOption) (stop func()) {
+	watching, stop := context.WithCancel(b.ctx)
+	b.tasks.Go(func() {
+		defer stop()
+		for pause := leastPause; ; pause = min(2*pause, mostPause) {
+			one, cancel := context.WithCancel(clientv3.WithRequireLeader(watching))
+			for r := range b.client.Watch(one, key, append(o, clientv3.WithCreatedNotify())...) {
+				if r.Err() != nil {
+					break // no leader, a member lost, a compaction
+				}
+				pause = leastPause
+				told(&r)
+			}
+			cancel()
+			select {
+			case <-watching.Done():
+				return
+			case <-time.After(pause/2 + rand.N(pause)):
+			}
+		}
+	})
+	return stop
 }

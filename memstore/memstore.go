@@ -48,6 +48,7 @@ type Store struct {
 	now   func() queue.Time
 	fail  func(op, name string) error
 	sinks map[store.Process]func(store.Notification)
+	looks map[string]map[*func()]bool // what is to be called when a name has changed
 }
 
 // named is the queue of a name in use, with room for the one entry that most
@@ -60,6 +61,7 @@ type named struct {
 var _ interface {
 	store.Store
 	store.Unwatcher
+	store.NameWatcher
 	store.Poller
 	store.Inspector
 	store.Checker
@@ -79,7 +81,7 @@ func New() *Store {
 func newAt(now func() queue.Time) *Store {
 	return &Store{
 		names: map[string]*named{}, sweep: minSweep, now: now,
-		sinks: map[store.Process]func(store.Notification){},
+		sinks: map[store.Process]func(store.Notification){}, looks: map[string]map[*func()]bool{},
 	}
 }
 
@@ -89,7 +91,7 @@ const minSweep = 1024
 
 // Fail makes every later operation for which f returns an error fail with that
 // error before anything is done, as an unreachable server would; nil ends it.
-// op is "ask", "poll", "renew", "change", "release", "list" or "break". f is called with
+// op is "ask", "poll", "renew", "change", "release", "watch", "list" or "break". f is called with
 // the store locked and must not use it. It is for tests of what a caller does
 // when its store is away.
 func (s *Store) Fail(f func(op, name string) error) {
@@ -110,7 +112,7 @@ func (s *Store) Break(name string) {
 			if e.Granted {
 				b := store.Break{Name: name, ID: e.ID, Token: e.Token, Now: true}
 				change, _ := q.Break(now, &b) // it was there a moment ago, under the same lock
-				all.Woken = append(all.Woken, change.Woken...)
+				all.Wrote, all.Woken = true, append(all.Woken, change.Woken...)
 			}
 		}
 		return all
@@ -200,6 +202,26 @@ func (s *Store) Unwatch(p store.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sinks, p)
+}
+
+// WatchName implements [store.NameWatcher].
+func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.away(ctx, "watch", name); err != nil {
+		return nil, err
+	}
+	if s.looks[name] == nil {
+		s.looks[name] = map[*func()]bool{}
+	}
+	s.looks[name][&changed] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if delete(s.looks[name], &changed); len(s.looks[name]) == 0 { //mutant:watched-for-ever
+			delete(s.looks, name)
+		}
+	}, nil
 }
 
 // List implements [store.Inspector].
@@ -316,7 +338,7 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 			s.shrink()
 		}
 	}
-	s.wake(change)
+	s.wake(name, change)
 }
 
 // forget drops the names of which all is over: nobody has come to them since
@@ -325,7 +347,7 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 func (s *Store) forget() {
 	now := s.now()
 	for name, n := range s.names {
-		s.wake(n.Expire(now, name, func(store.Process) bool { return false }))
+		s.wake(name, n.Expire(now, name, func(store.Process) bool { return false }))
 		if len(n.Entries) == 0 {
 			s.last = max(s.last, n.Last)
 			delete(s.names, name)
@@ -342,7 +364,13 @@ func (s *Store) shrink() {
 	s.most = len(s.names)
 }
 
-func (s *Store) wake(change queue.Change) {
+// wake delivers what a change of the name tells, to waiters and to those who look.
+func (s *Store) wake(name string, change queue.Change) {
+	if len(s.looks) > 0 && change.Wrote {
+		for changed := range s.looks[name] { //mutant:watches-nobody
+			(*changed)()
+		}
+	}
 	for _, h := range change.Woken { //mutant:wakes-most
 		if sink := s.sinks[h.ID.Process()]; sink != nil { //mutant:wakes-without-token
 			sink(h)

@@ -221,7 +221,7 @@ func (b *backend) put(ctx context.Context, k *bucket, m message, expected uint64
 
 // violated reports whether the error is that a request about the bucket is not allowed.
 func (b *backend) violated(err error) bool {
-	return errors.Is(err, nats.ErrPermissionViolation) && (strings.Contains(err.Error(), b.streamName()) || strings.Contains(err.Error(), b.subject("")))
+	return errors.Is(err, nats.ErrPermissionViolation) && !ofSubscription(err) && (strings.Contains(err.Error(), b.streamName()) || strings.Contains(err.Error(), b.subject("")))
 }
 
 // mayNotRead is violated, of a request that reads. What is not written, or deleted, is told until the next connection, and says

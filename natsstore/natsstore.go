@@ -70,7 +70,9 @@
 // A user needs, with B for the bucket:
 //
 //	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.hint.B.*
-//	subscribe  _INBOX.>  holdfast.hint.B.*
+//	subscribe  _INBOX.>  holdfast.hint.B.*  $KV.B.n.*
+//
+// (the last for those who observe an election; without it they poll)
 //
 // and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
 // domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.

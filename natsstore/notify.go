@@ -40,29 +40,35 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	if err != nil {
 		return b.failed(fmt.Errorf("subscribe to %s: %w", b.mailbox(p), err))
 	}
-	connected := b.nc.StatusChanged(nats.CONNECTED)
 	b.tasks.Go(func() {
-		defer b.nc.RemoveStatusListener(connected)
 		defer func() { _ = sub.Unsubscribe() }()
-		known := b.spreads() //mutant:nats-nobody-looks-once-others
-		for {
-			select {
-			case <-b.ctx.Done():
-				return
-			case _, open := <-connected:
-				if !open { // the connection was closed for good
-					<-b.ctx.Done()
-					return
-				}
-				sink(record.Notification{}) // what was sent meanwhile is lost
-				known = b.spreads()
-			case <-known:
-				sink(record.Notification{}) // so is what was sent by way of others until they knew of us
-				known = nil
-			}
-		}
+		b.subscribed(b.ctx, func() { sink(record.Notification{}) })
 	})
 	return nil
+}
+
+// subscribed calls missed whenever something may have been, of a subscription that was just
+// made, until ctx ends.
+func (b *backend) subscribed(ctx context.Context, missed func()) {
+	connected := b.nc.StatusChanged(nats.CONNECTED)
+	defer b.nc.RemoveStatusListener(connected)
+	known := b.spreads() //mutant:nats-nobody-looks-once-others
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-connected:
+			if !open { // the connection was closed for good
+				<-ctx.Done()
+				return
+			}
+			missed() // what was sent meanwhile is lost
+			known = b.spreads()
+		case <-known:
+			missed() // so is what was sent by way of others until they knew of us
+			known = nil
+		}
+	}
 }
 
 // spreadTime is how long the servers of a cluster take at the most, on a healthy

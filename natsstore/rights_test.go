@@ -317,3 +317,31 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Who may not hear what is written to the bucket is told so, and polls: it would wait in vain.
+func TestWhoMayNotHearTheBucketCannotWatchAName(t *testing.T) {
+	t.Parallel()
+	locks := listed(t, "publish")
+	user := func(name, hears string) string {
+		return fmt.Sprintf(`{ user: %s, password: secret, permissions: { publish: [%s, "$JS.API.STREAM.CREATE.KV_holdfast"], subscribe: [%s] } }`, name, locks, hears)
+	}
+	addr := testserver.NATS(t, "authorization { users: [\n"+user("hears", listed(t, "subscribe"))+"\n"+user("deaf", `"_INBOX.>", "holdfast.hint.holdfast.*"`)+"\n] }").Addr
+	s := openAs(t, "hears", addr)
+	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
+	changed := make(chan bool, 100)
+	stop, err := s.WatchName(t.Context(), "b", func() { changed <- true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	deaf := openAs(t, "deaf", addr)
+	if _, err := deaf.WatchName(t.Context(), "b", func() {}); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("%v, want an ErrDenied", err)
+	}
+	storetest.MustHold(t, deaf, storetest.Mutex(me, "b")) // it is no worse for that
+	select {
+	case <-changed:
+	case <-time.After(patience):
+		t.Error("who may hear does not")
+	}
+}

@@ -186,6 +186,22 @@ type Unwatcher interface {
 	Unwatch(p Process)
 }
 
+// A NameWatcher is a store that can notify those who only look at a name and take no
+// part, as an observer of an election does. Without it they poll.
+type NameWatcher interface {
+	// WatchName calls changed soon after each change of who holds the name that is
+	// made from when it has returned on, until stop is called or the store is closed.
+	// It may call it for nothing, and calls it once the store can be reached again, as
+	// changes may have been missed. That a hold has expired is a change only once
+	// somebody's operation has found it. changed does not block,
+	// does not use the store, and is safe for concurrent use. ctx bounds the call,
+	// not the watching. stop does no I/O that is waited for, and may be called after Close.
+	//
+	// An error that matches ErrUnsupported says that no name can be watched here: it
+	// is tried again seldom.
+	WatchName(ctx context.Context, name string, changed func()) (stop func(), err error)
+}
+
 // A Poller is a store that can be asked without writing. Waiting by polling is
 // cheaper with it.
 type Poller interface {

@@ -36,6 +36,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"a renewal does not heed calls", suite + "a_renewal_tells_how_often_its_session_was_called", "zk-renewal-tells-calls", mutant.Value("multi(ctx, o.link, exists(b.callsNode(id)), write)")},
 		{"pings renew a session", suite + "a_session_that_is_not_renewed_ends", "zk-pings-pass", mutant.Cond("false")},
 		{"a new connection renews a session", "TestASessionThatIsNotRenewedEndsThoughItsConnectionBreaks", "zk-reconnect-renews", mutant.Stmt("wanted, changed := true, w.changed")},
+		{"an observer is told nothing", suite + "who_watches_a_record_hears_of_each_swap_of_it", "zk-observer-not-told", mutant.Delete()},
 		{"a Listen that failed goes on", suite + "a_Listen_that_failed_delivers_nothing_and_can_be_repeated", "zk-failed-listen-goes-on", mutant.Delete()},
 		{"that a session is not there may be old", members, "zk-end-is-fresh", mutant.Cond("false")},
 		{"what is read may be old", members, "zk-read-is-fresh", mutant.Cond("fresh && w == nil")},

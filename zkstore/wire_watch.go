@@ -22,6 +22,7 @@ type watched struct {
 // Operations of requests, by their numbers in ZooKeeper's protocol.
 const (
 	opCreate          = 1
+	opExists          = 3
 	opGetData         = 4
 	opSync            = 9
 	opPing            = 11
@@ -29,7 +30,7 @@ const (
 	opCreateContainer = 19
 )
 
-// asking runs a read of what, Get or Children, as one that has the server watch it from then
+// asking runs a read of what, Get, Exists or Children, as one that has the server watch it from then
 // on: wire.heard hears what happens to it.
 func (w *wire) asking(what watched, read func() error) error { return w.marked(w.asked, what, read) }
 
@@ -99,7 +100,7 @@ func (w *wire) outgoing(b []byte) []byte {
 			b = slices.Clone(b)
 			binary.BigEndian.PutUint32(b[operation:], opCreateContainer)
 		}
-	case opGetData, opGetChildren2:
+	case opExists, opGetData, opGetChildren2:
 		end := path + int(binary.BigEndian.Uint32(b[length:]))
 		if end != len(b)-1 {
 			return b
@@ -144,7 +145,7 @@ func (w *wire) heard(e zk.Event) {
 		w.wake(watched{e.Path, true}, e)
 	case e.Type == zk.EventNodeChildrenChanged:
 		w.wake(watched{e.Path, true}, e)
-	case e.Type == zk.EventNodeDataChanged:
+	case e.Type == zk.EventNodeDataChanged, e.Type == zk.EventNodeCreated:
 		w.wake(watched{e.Path, false}, e)
 	case e.State == zk.StateHasSession: //mutant:zk-new-connection-wakes
 		for what := range w.expected {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,6 +26,11 @@ func (l Leader) Nobody() bool { return l.ID == "" }
 func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		o := &observation{w: w}
+		defer func() {
+			if o.stop != nil {
+				o.stop() //mutant:observed-for-ever
+			}
+		}()
 		for ctx.Err() == nil {
 			leader, err := o.read(ctx)
 			if ctx.Err() != nil {
@@ -34,7 +40,10 @@ func (w *Target) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			if (o.isNews(leader, err) || !goesOn) && !yield(leader, err) || !goesOn {
 				return
 			}
-			if errors.Is(w.l.e.pause(ctx, o.pause()), store.ErrClosed) {
+			if o.watch(ctx) {
+				continue // what came before is read
+			}
+			if errors.Is(o.rest(ctx), store.ErrClosed) {
 				yield(Leader{}, w.errorf(store.ErrClosed))
 				return
 			}
@@ -49,6 +58,10 @@ type observation struct {
 	err     error  // how the last read failed
 	hasRead bool
 	poll    time.Duration // the last pause
+
+	changed chan struct{} // of the store's notifications; nil: there are none
+	stop    func()        // ends them
+	again   clock.Instant // after a failure: not before
 }
 
 // read asks the store who leads.
@@ -96,10 +109,64 @@ func (o *observation) isNews(seen Leader, err error) bool {
 	return !same //mutant:each-look-told
 }
 
+// watch has the store notify of changes, where it can, and reports whether that has
+// just begun.
+func (o *observation) watch(ctx context.Context) bool {
+	e := o.w.l.e
+	watcher, ok := e.store.(store.NameWatcher)
+	if !ok || o.stop != nil || e.now() < o.again || !e.enter() {
+		return false
+	}
+	defer e.work.Done()
+	under, cancel := context.WithTimeout(ctx, longestCall)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	changed := make(chan struct{}, 1)
+	stop, err := watcher.WatchName(under, o.w.name, func() {
+		select {
+		case changed <- struct{}{}:
+		default: // it is to read already
+		}
+	})
+	switch {
+	case err == nil:
+		o.changed, o.stop = changed, stop
+		return true //mutant:observed-from-late-on
+	case errors.Is(err, store.ErrUnsupported):
+		o.again = e.now().Add(noNotifyFor)
+	default:
+		o.again = e.now().Add(resubscribeAfter)
+	}
+	return false
+}
+
+// rest waits until it is time for the next read: after a pause, or as soon as the store
+// notifies.
+func (o *observation) rest(ctx context.Context) error {
+	timer := time.NewTimer(o.pause())
+	defer timer.Stop()
+	select {
+	case <-o.changed: //mutant:observer-not-notified
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-o.w.l.e.closing:
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// notifiedPoll is how often an observer reads that is notified: a notification may be
+// missed.
+const notifiedPoll = 10 * time.Second
+
 // pause is how long to wait before the next read.
 func (o *observation) pause() time.Duration {
 	s := o.w.l.s
 	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off
+	if o.changed != nil {
+		o.poll = max(notifiedPoll, s.PollMax) //mutant:notified-polls-too
+	}
 	d := jitter(o.poll)
 	if !o.leader.Nobody() { //mutant:look-leader-time-over
 		d = min(d, max(time.Until(o.leader.Expires), time.Millisecond))

@@ -26,7 +26,7 @@ var exceptions = []struct {
 	why    string         // for the reader
 }{
 	{regexp.MustCompile(`the store lacks "`), "a promise that the store says it does not make"},
-	{regexp.MustCompile(`the store is no (Watcher|Poller|Checker): `), "an ability that the store does not have"},
+	{regexp.MustCompile(`the store is no (Watcher|Poller|Checker|NameWatcher): `), "an ability that the store does not have"},
 	{regexp.MustCompile(`the backend (has no|does not|is no) |joins are void in the other way$`), "a promise about what the backend of a store does not have"},
 	{regexp.MustCompile(`the greatest TTL, .*, is no longer than a position`), "a promise about long TTLs, on a store without them"},
 	{regexp.MustCompile(`files do not go away|a file can be removed by rm`), "a case of the other store"},

@@ -295,6 +295,16 @@ type Backend interface {
 	Traits() Traits
 }
 
+// A NameWatcher is a Backend that can say that a record was written.
+type NameWatcher interface {
+	// WatchRecord calls changed soon after each Swap of the name that is done from
+	// when it has returned on, whoever did it, until stop is called or the backend is
+	// closed. It may call it for nothing, and calls it after a break of the connection, as
+	// some may have been missed. changed does not block and is safe for concurrent use. ctx bounds
+	// the call alone. stop does no I/O that is waited for, and may be called after Close.
+	WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error)
+}
+
 // A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
 // the other where that costs less than Load. Both tell what Load would.
 type Peeker interface {

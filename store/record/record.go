@@ -55,6 +55,7 @@ var _ interface {
 	store.Inspector
 	store.Checker
 	store.Watcher
+	store.NameWatcher
 } = WatchStore{}
 
 // New returns a Store on the backend, which is closed with it. It does no I/O.

@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -19,6 +20,21 @@ func (w WatchStore) Watch(ctx context.Context, p store.Process, sink func(store.
 	defer s.mu.Unlock()
 	s.process, s.sink = p, sink
 	return nil
+}
+
+// WatchName implements [store.NameWatcher], if the backend is a [NameWatcher].
+func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
+	w, ok := s.b.(NameWatcher)
+	if !ok {
+		return nil, fmt.Errorf("%w: watch %q on %s: it tells nobody what others write", store.ErrUnsupported, name, s.d.Store)
+	}
+	if err := store.CheckName(name); err != nil {
+		return nil, err
+	}
+	if stop, err = w.WatchRecord(ctx, name, changed); err != nil {
+		return nil, s.failed("watch", name, err)
+	}
+	return stop, nil
 }
 
 // notified takes a notification. It may be false, late or doubled: it is noted for the claim

@@ -110,6 +110,10 @@ var mutants = []broken{
 	{"wakes_one_at_most", []mutant.Edit{mutant.At("wakes-most", mutant.Line("for i, h := range change.Woken {\nif i > 0 {\nbreak\n}"))}},
 	{"wakes_without_the_token", []mutant.Edit{mutant.At("wakes-without-token", mutant.First("h.Token = 0"))}},
 
+	// Looking at a name.
+	{"who_looks_is_not_notified", []mutant.Edit{mutant.At("watches-nobody", mutant.Line("for changed := range map[*func()]bool{} {"))}},
+	{"who_looks_is_notified_for_ever", []mutant.Edit{mutant.At("watched-for-ever", mutant.Line("if len(s.looks[name]) == 0 {"))}},
+
 	// Asking a holder to give up.
 	{"a_renewal_does_not_say_who_asks", []mutant.Edit{mutant.At("renewal-tells-give-up", mutant.Delete())}},
 	{"a_holder_is_not_notified_of_who_asks", []mutant.Edit{mutant.At("give-up-notifies", mutant.Delete())}},

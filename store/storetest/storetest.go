@@ -47,6 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 	t.Helper()
 	first := open(t)
 	d := first.Describe()
+	names := watchesNames(t, first)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a store just opened: %v", err)
 	}
@@ -70,6 +71,9 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 				}
 				if why := p.skips(first); why != "" {
 					t.Skip(why)
+				}
+				if p.names && !names {
+					t.Skip("the store is no NameWatcher: observers poll it")
 				}
 				runWithin(t, within, func(t *testing.T) {
 					for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
@@ -103,6 +107,7 @@ type promise struct {
 	run   func(*trial)
 	needs []store.Promise
 	watch bool // needs a Watcher
+	names bool // needs a NameWatcher
 	poll  bool // needs a Poller
 	check bool // needs a Checker
 }
@@ -141,7 +146,7 @@ func (p *promise) inTime(t *trial) bool {
 func promises() (all []promise) {
 	for _, some := range [][]promise{
 		grantPromises, orderPromises, slotPromises, totalPromises, giveUpPromises, positionPromises, matchPromises, expiryPromises,
-		minHoldPromises, breakPromises, tokenPromises, namePromises, notificationPromises, pollPromises,
+		minHoldPromises, breakPromises, tokenPromises, namePromises, notificationPromises, watchNamePromises, pollPromises,
 		upgradePromises, blockPromises, adoptPromises, releasePromises, crowdPromises, checkPromises,
 	} {
 		all = append(all, some...)

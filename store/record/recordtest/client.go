@@ -128,6 +128,7 @@ func (c *Client) again() {
 	for _, l := range all { //mutant:recordtest-connected-again
 		l.sink(record.Notification{})
 	}
+	c.m.looked("", c) //mutant:recordtest-watches-again
 }
 
 func (c *Client) met(q Request) Fate {

@@ -48,6 +48,7 @@ type Memory struct {
 	names     map[string]*name
 	sessions  map[session.ID]*life
 	listening map[*listener]bool
+	looking   map[*looker]bool
 	kept      []func() // requests that are still under way
 }
 
@@ -103,7 +104,7 @@ func NewMemory(o Options) *Memory {
 	}
 	return &Memory{
 		o: o, server: 1, started: store.Now(), epoch: time.Now().UnixMicro(),
-		names: map[string]*name{}, sessions: map[session.ID]*life{}, listening: map[*listener]bool{},
+		names: map[string]*name{}, sessions: map[session.ID]*life{}, listening: map[*listener]bool{}, looking: map[*looker]bool{},
 	}
 }
 
@@ -243,6 +244,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	out.Now.Version = n.version //mutant:recordtest-done-tells-version
 	m.mu.Unlock()
 	m.notify(s.Notifications)
+	m.looked(s.Name, nil) //mutant:recordtest-watched
 	return out
 }
 

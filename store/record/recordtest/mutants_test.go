@@ -24,6 +24,11 @@ func TestTheTestsCatchEachMutantOfAMemory(t *testing.T) {
 		do                  mutant.Op
 		in                  string // TestMemory if empty
 	}{
+		// Watching
+		{"who watches hears nothing", "who watches a record hears of each swap of it", "recordtest-watched", mutant.Delete(), ""},
+		{"who watches hears of all", "who watches a record hears of no other", "recordtest-watches-that-name", mutant.Cond("again == nil || l.client == again"), ""},
+		{"who watches does so for ever", "who has stopped to watch hears nothing", "recordtest-watches-for-ever", mutant.Delete(), ""},
+		{"who watches is not told of a new connection", "after a new connection who watches is told to look", "recordtest-watches-again", mutant.Delete(), ""},
 		// Reading
 		{"a reading makes a version", "to read a name writes nothing", "recordtest-load-data", mutant.After("n.version = m.next()\nr.Version = n.version"), ""},
 		{"what is never written has data", "a name never written reads as nothing", "recordtest-load-data", mutant.After("if n.version == \"\" {\nr.Data = []byte(\"{}\")\n}"), ""},

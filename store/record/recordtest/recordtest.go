@@ -52,6 +52,7 @@ func Run(t *testing.T, s Subject) {
 	traits, sessions := first.Traits(), first.SessionTraits()
 	_, peeks := first.(record.Peeker)
 	_, replaceable := first.(session.Replaceable)
+	_, watches := first.(record.NameWatcher)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a backend just opened: %v", err)
 	}
@@ -61,7 +62,7 @@ func Run(t *testing.T, s Subject) {
 	if traits.MaxRecord <= 0 || traits.Retention <= 0 {
 		t.Fatalf("Traits: MaxRecord %d, Retention %v", traits.MaxRecord, traits.Retention)
 	}
-	run(t, s, traits, sessions, peeks, replaceable, readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, listPromises,
+	run(t, s, traits, sessions, peeks, replaceable, readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, watchPromises, listPromises,
 		sessionPromises, endPromises, leftPromises, closePromises)
 }
 
@@ -122,6 +123,9 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 					if p.server && !replaceable {
 						t.Skip("the backend does not tell its server: none follows that has forgotten what this has answered")
 					}
+					if p.watches && (!watches || !traits.Notifies) {
+						t.Skip("the backend is no NameWatcher")
+					}
 					p.run(&trial{T: t, s: s, traits: traits, sessions: sessions, ctx: t.Context()})
 				})
 			}
@@ -131,17 +135,18 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 
 // A promise is one subtest.
 type promise struct {
-	name   string
-	run    func(*trial)
-	void   record.Void // only where joins are void so
-	notify bool        // needs notifications
-	clock  bool        // needs a clock
-	linked bool        // needs Subject.Linked
-	frozen bool        // needs Subject.Freeze
-	brief  bool        // needs Subject.Brief
-	await  bool        // needs ReportsEnd
-	peeks  bool        // needs a record.Peeker
-	server bool        // needs a session.Replaceable
+	name    string
+	run     func(*trial)
+	void    record.Void // only where joins are void so
+	notify  bool        // needs notifications
+	clock   bool        // needs a clock
+	linked  bool        // needs Subject.Linked
+	frozen  bool        // needs Subject.Freeze
+	brief   bool        // needs Subject.Brief
+	await   bool        // needs ReportsEnd
+	peeks   bool        // needs a record.Peeker
+	watches bool        // needs a record.NameWatcher
+	server  bool        // needs a session.Replaceable
 }
 
 // skips says why the promise is not to be tested, or "".
