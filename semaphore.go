@@ -14,7 +14,7 @@ import (
 //
 // The number of slots should be the same for all who use the name. While two are
 // in use, as in a rolling deploy, a claim is granted only if it fits under the
-// smaller one, and what is held stays held. Redlock and PostgreSQL cannot
+// smaller one, and what is held stays held. PostgreSQL cannot
 // do that: another number is ErrMismatch there while anybody holds or waits. A
 // lock of this name is ErrMismatch on every store. Between claims of a process
 // with two numbers there is no order of arrival; see Order in the package

@@ -130,7 +130,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		case t.answered() < need: //mutant:redlock-few-answers
 			return store.Answer{}, s.indeterminate("ask for", cl.Name, t.answered(), need, t.errs)
 		}
-		if cl.Try && !t.decided(cl, need) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
+		if cl.Try && !t.decided(cl) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
 			// Several tried at once and none has enough: each takes a position, and
 			// whoever sees one that came before it gives up.
 			split = true
@@ -139,7 +139,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			}
 			continue
 		}
-		return t.refusal(cl, need), nil
+		return t.refusal(cl), nil
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *Store) indeterminate(what, name string, done, needed int, errs []error)
 func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode string, need int) *tally {
 	args := s.askCall(cl, place, mode)
 	out := make(chan reply, len(s.nodes))
-	t := &tally{nodes: len(s.nodes), asked: time.Now()}
+	t := &tally{nodes: len(s.nodes), quorum: s.votesFor, asked: time.Now()}
 	for _, n := range s.nodes {
 		n.send(&job{n: n, ctx: ctx, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
 	}
@@ -183,9 +183,13 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 }
 
 func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
+	why := cl.GiveUp
+	if cl.Try || mode == "r" {
+		why = ""
+	}
 	keep := store.TokenRetention + max(cl.TTL+cl.LockDelay, cl.MinHold) + time.Millisecond
 	return s.scripts.ask.call(2, s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10),
-		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode)
+		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode, why)
 }
 
 // collect hands on replies until enough says so, all have come, or the time is

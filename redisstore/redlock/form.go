@@ -29,7 +29,7 @@ type fixed struct {
 	ID                       [32]byte
 	MinHold                  float64
 	Owner                    uint16 // length
-	Broken                   uint8  // length
+	Reason                   uint8  // length
 	LockDelay                float64
 	Limit, Weight, Used      uint32
 	N                        uint16
@@ -54,7 +54,8 @@ type entry struct {
 	granted, accepted, shown bool
 	since, expires           int64
 	keep, delay              int64
-	broken, owner            string
+	owner                    string
+	reason                   string // why it was broken; if it is not accepted, why it asks the holders to give up
 }
 
 // pack is the entry of a claim from its order on, as it is once accepted: the
@@ -66,7 +67,7 @@ func pack(c *store.Claim, order, p int64) string {
 	b = hex.AppendEncode(b, c.ID[:])
 	b = appendFloat(b, micros(c.MinHold))
 	b = le.AppendUint16(b, uint16(len(c.Owner)))
-	b = append(b, 0) // broken
+	b = append(b, 0) // reason
 	b = appendFloat(b, micros(c.LockDelay))
 	b = le.AppendUint32(b, uint32(c.Limit))
 	b = le.AppendUint32(b, uint32(c.Weight))
@@ -94,7 +95,7 @@ func parseEntries(s string) (all []entry, err error) {
 		}
 		s = s[fixedSize:]
 		owner := int(f.Owner)
-		end := owner + int(f.Broken)
+		end := owner + int(f.Reason)
 		if len(s) < end {
 			return nil, fmt.Errorf("%d bytes behind an entry that says %d", len(s), end)
 		}
@@ -106,7 +107,7 @@ func parseEntries(s string) (all []entry, err error) {
 			id: id, order: int64(f.Order), p: int64(f.P), limit: int64(f.Limit), weight: int64(f.Weight), n: int(f.N), used: int64(f.Used),
 			granted: f.Flags&flagGranted != 0, shown: f.Flags&flagShown != 0, accepted: f.Flags&flagAccepted != 0,
 			since: int64(f.Since), expires: int64(f.Expires), keep: int64(f.MinHold), delay: int64(f.LockDelay),
-			owner: s[:owner], broken: s[owner:end],
+			owner: s[:owner], reason: s[owner:end],
 		})
 		s = s[end:]
 	}
@@ -125,16 +126,35 @@ func (e *entry) ends() int64 {
 	return end
 }
 
+// broken is why an operator broke the hold, and asks why the waiter asks the holders to
+// give up; empty if that is not so.
+func (e *entry) broken() string {
+	if e.accepted {
+		return e.reason
+	}
+	return ""
+}
+
+func (e *entry) asks() string {
+	if !e.accepted {
+		return e.reason
+	}
+	return ""
+}
+
 // show is the entry for people, now being the node's time. held says that it
 // has the votes of a hold, else it waits.
 func (e *entry) show(now int64, held bool) store.Entry {
 	s := store.Entry{
 		ID: e.id, Weight: e.weight, Want: e.weight, Granted: held,
 		Expires: duration(e.expires - now), Ends: duration(e.ends() - now),
-		Broken: e.broken, Owner: store.ParseOwner(e.owner),
+		Owner: store.ParseOwner(e.owner),
 	}
 	if held {
+		s.Broken = e.reason
 		s.Token, s.N, s.Used, s.Age = e.p, e.n, e.p+e.used, duration(now-e.since)
+	} else {
+		s.GiveUp = e.reason
 	}
 	return s
 }

@@ -17,6 +17,7 @@ type count struct {
 	lost   int
 	reason string // of a break
 	entry  *entry // as a node told it, if it was asked to
+	asks   *asker // the first waiter that asks to give it up
 	errs   []error
 }
 
@@ -27,12 +28,18 @@ func (c *count) add(s *Store, key string, r reply) {
 	case r.answer == "1":
 		c.done++
 	case r.answer[0] == '1':
-		all, err := parseEntries(r.answer[1:])
-		if err != nil || len(all) != 1 {
+		e, a, ok := readRenewal(r.answer[1:])
+		if !ok {
 			c.errs = append(c.errs, r.n.strange(r.answer))
 			return
 		}
-		c.done, c.entry = c.done+1, &all[0]
+		c.done++
+		if e != nil {
+			c.entry = e
+		}
+		if a != nil && (c.asks == nil || a.place.less(c.asks.place)) { //mutant:redlock-first-that-asks
+			c.asks = a
+		}
 	case r.answer == "A":
 		c.lost++
 	case r.answer[0] == 'L':
@@ -41,6 +48,41 @@ func (c *count) add(s *Store, key string, r reply) {
 	default:
 		c.errs = append(c.errs, r.n.common(key, r.answer))
 	}
+}
+
+// An asker is a waiter that asks the holders to give up, as a node told of it.
+type asker struct {
+	place
+	reason string
+}
+
+// readRenewal reads what a node tells besides that it has renewed a hold.
+func readRenewal(text string) (e *entry, a *asker, ok bool) {
+	if len(text) < 2 {
+		return nil, nil, false
+	}
+	size := int(le.Uint16([]byte(text)))
+	if text = text[2:]; len(text) < size {
+		return nil, nil, false
+	}
+	if size > 0 {
+		all, err := parseEntries(text[:size])
+		if err != nil || len(all) != 1 {
+			return nil, nil, false
+		}
+		e, text = &all[0], text[size:]
+	}
+	if text == "" {
+		return e, nil, e != nil
+	}
+	if len(text) <= placeSize {
+		return nil, nil, false
+	}
+	id, err := store.ParseID(text[8:placeSize])
+	if err != nil {
+		return nil, nil, false
+	}
+	return e, &asker{place{float(text), id}, text[placeSize:]}, true
 }
 
 func (c *count) loss() error {
@@ -60,6 +102,11 @@ func (s *Store) need(cl *claim, c *count) int {
 	case c != nil && c.entry != nil:
 		limit = c.entry.limit
 	}
+	return s.votesFor(limit)
+}
+
+// votesFor is how many nodes a hold with the limit has to be on.
+func (s *Store) votesFor(limit int64) int {
 	if q, err := s.quorum(limit); err == nil {
 		return q
 	}
@@ -177,6 +224,9 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		cl = s.adopt(h, c.entry, sent)
 	}
 	r.Weight, r.Want = cl.Weight, cl.Weight
+	if c.asks != nil {
+		r.GiveUp = c.asks.reason //mutant:redlock-renewal-says-who-asks
+	}
 	if !cl.held || cl.p != h.Token {
 		return r
 	}

@@ -112,6 +112,7 @@ type sighting struct {
 	votes  []copied // accepted, of the newest number that any is
 	places []copied
 	broken string
+	asks   string
 }
 
 type copied struct {
@@ -123,7 +124,7 @@ func (c copied) left() int64 { return c.ends() - c.now }
 
 // sees notes what one node has.
 func (g *sighting) sees(c copied) {
-	g.broken = max(g.broken, c.broken)
+	g.broken, g.asks = max(g.broken, c.broken()), max(g.asks, c.asks())
 	switch {
 	case !c.accepted:
 		g.places = append(g.places, c)
@@ -223,17 +224,14 @@ func (s *Store) state(name string, a *seen) store.State {
 	ids := slices.SortedFunc(maps.Keys(a.entries), func(x, y store.ID) int {
 		return cmp.Or(cmp.Compare(len(a.entries[y].votes), len(a.entries[x].votes)), bytes.Compare(x[:], y[:]))
 	})
-	taken := int64(0)
+	taken, least := int64(0), int64(store.Full)
 	for _, id := range ids {
 		g := a.entries[id]
 		all := append(g.votes, g.places...)
-		need, err := s.quorum(all[0].limit)
-		if err != nil {
-			need = len(s.nodes)
-		}
-		held := len(g.votes) > 0 && len(g.votes)+away >= need && taken+all[0].weight <= all[0].limit
+		need := s.votesFor(all[0].limit)
+		held := len(g.votes) > 0 && len(g.votes)+away >= need && taken+all[0].weight <= min(least, all[0].limit)
 		if held {
-			taken += all[0].weight
+			taken, least = taken+all[0].weight, min(least, all[0].limit)
 		}
 		shown := g.places
 		if held || len(shown) == 0 {
@@ -245,9 +243,13 @@ func (s *Store) state(name string, a *seen) store.State {
 		// It is in the way until so many nodes are free of it as make a quorum.
 		slices.SortFunc(shown, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
 		c := shown[max(need-(len(s.nodes)-len(shown))-1, 0)]
-		c.broken = g.broken
+		if c.reason = g.asks; held {
+			c.reason = g.broken
+		}
 		c.used, c.owner = told(shown, c)
-		st.Limit = c.limit
+		if st.Limit == 0 || c.limit < st.Limit {
+			st.Limit = c.limit
+		}
 		p := placed{c.show(c.now, held), c.order, id.String()}
 		if held {
 			holds = append(holds, p)

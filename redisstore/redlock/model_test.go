@@ -17,6 +17,7 @@ type model struct {
 	last  int64
 	q     []entry
 	woken []store.ID
+	asked []store.ID // holders that are told of the one who asks
 }
 
 // ahead is how far above its clock a node accepts a number, in µs.
@@ -32,10 +33,10 @@ func (m *model) drop(now int64) {
 
 // room grants, best first, until one does not fit.
 func (m *model) room(self store.ID) {
-	held := int64(0)
+	held, least := int64(0), int64(store.Full)
 	for _, e := range m.q {
 		if e.granted {
-			held += e.weight
+			held, least = held+e.weight, min(least, e.limit)
 		}
 	}
 	for i := range m.q {
@@ -43,7 +44,7 @@ func (m *model) room(self store.ID) {
 		if e.granted {
 			continue
 		}
-		if held+e.weight > e.limit {
+		if least = min(least, e.limit); held+e.weight > least {
 			return
 		}
 		e.granted = true
@@ -62,7 +63,7 @@ func (m *model) settle(now int64, self store.ID) {
 // ask is the script of that name, less the node's record. e is as it comes,
 // with times of 0.
 func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
-	m.q, m.woken = slices.Clone(m.q), nil
+	m.q, m.woken, m.asked = slices.Clone(m.q), nil, nil
 	if !m.there {
 		m.last = now
 	}
@@ -70,7 +71,7 @@ func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 		return 'H'
 	}
 	i := m.find(e.id)
-	if i >= 0 && (m.q[i].broken != "" || m.q[i].accepted && m.q[i].expires <= now) {
+	if i >= 0 && (m.q[i].broken() != "" || m.q[i].accepted && m.q[i].expires <= now) {
 		m.settle(now, e.id)
 		return 'L'
 	}
@@ -81,12 +82,15 @@ func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 		return 'S'
 	}
 	for j, o := range m.q {
-		if j != i && o.limit != e.limit {
+		if j != i && o.limit != e.limit && (o.limit == store.Full || e.limit == store.Full) {
 			m.room(e.id)
 			return 'M'
 		}
 	}
-	newer := i < 0 || e.p > m.q[i].p
+	newer, reason := i < 0 || e.p > m.q[i].p, ""
+	if i >= 0 {
+		reason = m.q[i].asks()
+	}
 	if newer {
 		if i >= 0 {
 			m.q = slices.Delete(m.q, i, i+1)
@@ -103,7 +107,7 @@ func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 	switch {
 	case own.granted && (own.accepted || own.p > m.last || mode == "r"):
 		if !own.accepted {
-			own.accepted, own.since, m.last = true, now, max(m.last, own.p+int64(own.n)-1)
+			own.accepted, own.reason, own.since, m.last = true, "", now, max(m.last, own.p+int64(own.n)-1)
 		}
 		own.expires = max(own.expires, now+ttl)
 		return 'O'
@@ -118,8 +122,15 @@ func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 	own.expires = max(own.expires, now+place)
 	if newer {
 		for _, o := range m.q {
-			if o.granted && o.expires > now && o.broken == "" && cmp.Or(cmp.Compare(own.order, o.order), bytes.Compare(own.id[:], o.id[:])) < 0 {
+			if o.granted && o.expires > now && o.broken() == "" && cmp.Or(cmp.Compare(own.order, o.order), bytes.Compare(own.id[:], o.id[:])) < 0 {
 				m.woken = append(m.woken, o.id)
+			}
+		}
+	}
+	if own.reason != "" && own.reason != reason {
+		for _, o := range m.q {
+			if o.accepted && o.expires > now && o.reason == "" {
+				m.asked = append(m.asked, o.id)
 			}
 		}
 	}
@@ -134,19 +145,19 @@ func (m *model) hold(now int64, id store.ID, p int64) (int, byte) {
 		return i, 'A'
 	case m.q[i].p == p && m.q[i].accepted && m.q[i].expires > now:
 		return i, '1'
-	case m.q[i].p == p && m.q[i].broken == "":
+	case m.q[i].p == p && m.q[i].broken() == "":
 		return -1, 'A'
 	}
 	return -1, 'L'
 }
 
 func (m *model) renew(now int64, id store.ID, p, ttl, used int64, newID store.ID, owner string) byte {
-	m.q, m.woken = slices.Clone(m.q), nil
+	m.q, m.woken, m.asked = slices.Clone(m.q), nil, nil
 	if newID != (store.ID{}) && m.find(newID) >= 0 {
 		id = newID
 	}
 	i, answer := m.hold(now, id, p)
-	if i >= 0 && m.q[i].broken != "" {
+	if i >= 0 && m.q[i].broken() != "" {
 		i, answer = -1, 'L'
 	}
 	if i >= 0 {
@@ -165,14 +176,24 @@ func (m *model) renew(now int64, id store.ID, p, ttl, used int64, newID store.ID
 	return answer
 }
 
+// asks is the first that waits and asks the holders to give up; nil: none does.
+func (m *model) asks() *asker {
+	for _, e := range m.q {
+		if e.asks() != "" {
+			return &asker{place{e.order, e.id}, e.reason}
+		}
+	}
+	return nil
+}
+
 // release is the script of that name; any takes whatever was asked for with a
 // number up to p, older also what is not a hold.
 func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) byte {
-	m.q, m.woken = slices.Clone(m.q), nil
+	m.q, m.woken, m.asked = slices.Clone(m.q), nil, nil
 	answer := byte('1')
 	leave := -1
 	if own := m.find(id); any || older {
-		if own >= 0 && m.q[own].p <= p && m.q[own].expires > now && (any || m.q[own].broken == "") {
+		if own >= 0 && m.q[own].p <= p && m.q[own].expires > now && (any || m.q[own].broken() == "") {
 			leave = own
 			if any {
 				m.q[own].shown = false // nobody ran: no minimum hold is kept
@@ -199,7 +220,7 @@ func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) 
 }
 
 func (m *model) breaks(now int64, id store.ID, token int64, reason string, at bool) byte {
-	m.q, m.woken = slices.Clone(m.q), nil
+	m.q, m.woken, m.asked = slices.Clone(m.q), nil, nil
 	i := m.find(id)
 	if i < 0 || !m.q[i].accepted || m.q[i].ends() <= now || token < m.q[i].p || token >= m.q[i].p+int64(m.q[i].n) {
 		m.settle(now, id)
@@ -208,7 +229,7 @@ func (m *model) breaks(now int64, id store.ID, token int64, reason string, at bo
 	if at {
 		m.q = slices.Delete(m.q, i, i+1)
 	} else {
-		m.q[i].broken, m.q[i].keep = reason, 0
+		m.q[i].reason, m.q[i].keep = reason, 0
 	}
 	m.settle(now, id)
 	return '1'

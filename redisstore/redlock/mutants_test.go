@@ -28,6 +28,13 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	}{
 		{"what a node is sent is linked to nobody", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-joined-in-no-trace", mutant.Return("ctx")},
 		{"no hook is called", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-hooks", mutant.Stmt("_ = hook")},
+		{"who holds may be more than the smaller total", model, "redlock-least-limit", mutant.Line("if e.granted then held = held + e.weight end")},
+		{"a lock is one more total of a semaphore", model, "redlock-two-totals", mutant.Line("if false then")},
+		{"each ask asks the holders once more", model, "redlock-asked-once", mutant.Line("if own.reason ~= '' then")},
+		{"who was granted asks on", model, "redlock-who-holds-asks-nobody", mutant.Line("own.accepted, own.since, own.same = true, now, false")},
+		{"whoever a node tells of last is heard", "TestTheFirstThatAsksOnAnyNodeIsHeard", "redlock-first-that-asks", mutant.Cond("a != nil")},
+		{"a renewal says nothing of who asks", "TestStore/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "redlock-renewal-says-who-asks", mutant.Delete()},
+		{"each node's notification asks a holder", "TestStore/promise/a_holder_is_notified_once_of_who_asks_to_give_up", "redlock-asked-by-each-node", mutant.Value("cl != nil && cl.held")},
 		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
 		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
 		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},

@@ -49,7 +49,7 @@ func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	names := map[string]*model{}
 	matters := []string{
 		"ask O", "ask N", "ask H", "ask R", "ask S", "ask L", "ask M", "renew 1", "renew A", "renew L", "release 1", "release A", "release L",
-		"break 1", "break A", "hint", "a try R", "a repair O", "a repair R", "renamed", "taken back any", "given back in part", "in the way after expiry",
+		"break 1", "break A", "hint", "a try R", "a repair O", "a repair R", "renamed", "taken back any", "given back in part", "in the way after expiry", "asked", "renewal asked",
 	}
 	for step := 0; step < steps || step < 4*steps && rare(d.seen, matters, 5) != ""; step++ {
 		name := fmt.Sprintf("name-%d", step/600)
@@ -122,6 +122,12 @@ func (d *compared) step(name string, m *model) {
 			Name: name, ID: id, Limit: limit, Weight: min(weight, limit), TTL: 2 * time.Second, PositionTTL: time.Second,
 			Owner: strings.Repeat("o", d.rng.IntN(4)), Block: d.rng.IntN(12),
 		}
+		if d.rng.IntN(3) == 0 {
+			c.GiveUp = "reason " + strings.Repeat("ü", d.rng.IntN(3))
+		}
+		if limit < store.Full && d.rng.IntN(4) == 0 {
+			c.Limit++ // of a version with one slot more
+		}
 		if d.rng.IntN(4) == 0 {
 			c.MinHold, c.LockDelay = time.Duration(d.rng.IntN(3_000_000))*time.Microsecond, time.Duration(d.rng.IntN(600_000))*time.Microsecond
 		}
@@ -134,6 +140,9 @@ func (d *compared) step(name string, m *model) {
 		sc, args = &d.s.scripts.ask, d.s.askCall(cl, c.PositionTTL, mode)
 		e := entry{
 			id: id, order: order, p: p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.MinHold), delay: micros(c.LockDelay),
+		}
+		if mode != "r" { // which is of a hold
+			e.reason = c.GiveUp
 		}
 		own := m.find(id) >= 0
 		want = m.ask(d.now, e, micros(c.TTL), micros(c.PositionTTL), mode)
@@ -210,6 +219,18 @@ func (d *compared) step(name string, m *model) {
 	if r.err != nil || r.answer[0] != want {
 		d.fail("the node answers %q, %v, the model %q", r.answer, r.err, want)
 	}
+	if what == "renew" && want == '1' {
+		var got *asker
+		if len(r.answer) > 1 {
+			_, got, _ = readRenewal(r.answer[1:])
+		}
+		if want := m.asks(); !reflect.DeepEqual(got, want) {
+			d.fail("a renewal answers %q, %+v, by the model %+v", r.answer, got, want)
+		}
+		if got != nil {
+			d.seen["renewal asked"]++
+		}
+	}
 	d.seen[what+" "+string(want)]++
 	for _, e := range m.q {
 		if e.expires <= d.now {
@@ -227,14 +248,19 @@ func (d *compared) step(name string, m *model) {
 	if m.there = value != ""; m.there && last != m.last || len(have)+len(m.q) > 0 && !reflect.DeepEqual(have, m.q) {
 		d.fail("the node keeps\n%d %+v\nthe model keeps\n%d %+v", last, have, m.last, m.q)
 	}
-	want2 := slices.Clone(m.woken)
-	for range m.woken {
+	want2, asked := slices.Clone(m.woken), slices.Clone(m.asked)
+	for range len(m.woken) + len(m.asked) {
 		d.seen["hint"]++
 		msg, err := d.sub.ReceiveMessage(d.Context())
 		if err != nil {
 			d.Fatal(err)
 		}
 		h, p, ok := d.s.notification(msg.Payload)
+		if i := slices.Index(asked, h.ID); ok && p < 0 && i >= 0 && h.Name == name && m.q[m.find(id)].p == -p {
+			d.seen["asked"]++
+			asked = slices.Delete(asked, i, i+1)
+			continue
+		}
 		i := slices.Index(want2, h.ID)
 		if !ok || i < 0 || h.Name != name || m.q[m.find(h.ID)].p != p {
 			d.fail("a notification %q, want one of %v", msg.Payload, want2)

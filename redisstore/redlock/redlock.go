@@ -22,12 +22,13 @@
 //	id                        32 hexadecimal digits
 //	keep                      float64, microseconds
 //	length of owner           uint16
-//	length of broken          uint8
+//	length of reason          uint8
 //	delay                     float64
 //	limit, weight, used       uint32 each
 //	n                         uint16, the size of the block of tokens
 //	flags                     uint8: 1 granted here, 2 shown, 4 accepted
-//	owner, broken
+//	owner, reason             the reason of a hold is why it was broken, of any other
+//	                          why it asks the holders to give up
 //
 // A key lives until a day after the last of its entries is over. One key more,
 // the prefix and "node", is what a node keeps of itself: "hln1", the MaxTTL of
@@ -447,8 +448,6 @@ func (s *Store) Describe() store.Description {
 			store.PromiseUpgrade:           noUpgrade,
 			store.PromiseDrawn:             ownNumber,
 			store.PromiseNotificationToken: ownNumber,
-			store.PromiseTotals:            "it keeps one number of slots a name",
-			store.PromiseGiveUp:            "it does not keep what a waiter asks the holders for",
 		},
 	}
 	if _, err := s.quorum(2); err != nil {

@@ -59,6 +59,68 @@ func fits(room []int, claims, quorum, from int) bool {
 	return false
 }
 
+// The same while a semaphore is in use with two totals: each node has room for the
+// smaller as long as one of those that count on it has room there, and each claim
+// needs the votes that its own total asks for. Those who hold are never more than the
+// smaller, if one of them counts on that.
+func TestWithTwoTotalsNoMoreHoldThanTheSmaller(t *testing.T) {
+	for n := 3; n <= 6; n++ {
+		s := &Store{nodes: make([]*node, n)}
+		for small := 1; small <= 3; small++ {
+			for large := small + 1; large <= 4; large++ {
+				few, many := s.votesFor(int64(small)), s.votesFor(int64(large))
+				for counting := 1; counting <= small+1; counting++ {
+					room := make([]twoTotals, n)
+					if fitsTwo(room, small, large, counting, small+1-counting, few, many, 0) {
+						t.Errorf("%d nodes: %d hold who count on %d slots beside %d who count on %d", n, counting, small, small+1-counting, large)
+					}
+				}
+			}
+		}
+	}
+}
+
+// twoTotals is how many have room on a node, and whether one of them counts on the smaller
+// total.
+type twoTotals struct {
+	all   int
+	small bool
+}
+
+// fitsTwo reports whether so many claims of the smaller total, and then so many of the
+// larger, can have their votes.
+func fitsTwo(room []twoTotals, small, large, counting, others, few, many, from int) bool {
+	quorum := few
+	switch {
+	case counting == 0 && others == 0:
+		return true
+	case counting == 0:
+		quorum = many
+	}
+	for set := from; set < 1<<len(room); set++ {
+		if bits.OnesCount(uint(set)) != quorum {
+			continue
+		}
+		with, full := slices.Clone(room), false
+		for i := range with {
+			if set>>i&1 == 0 {
+				continue
+			}
+			with[i].all++
+			with[i].small = with[i].small || counting > 0
+			full = full || with[i].all > large || with[i].small && with[i].all > small
+		}
+		switch {
+		case full:
+		case counting > 1 && fitsTwo(with, small, large, counting-1, others, few, many, set),
+			counting == 1 && fitsTwo(with, small, large, 0, others, few, many, 0),
+			counting == 0 && fitsTwo(with, small, large, 0, others-1, few, many, set):
+			return true
+		}
+	}
+	return false
+}
+
 func slot(name string, limit int64) store.Claim {
 	c := mutex(name)
 	c.Limit, c.Weight, c.Try = limit, 1, true

@@ -14,6 +14,7 @@ import (
 // A tally is what the nodes answered to one round of an ask.
 type tally struct {
 	nodes      int
+	quorum     func(limit int64) int // how many votes a hold needs
 	asked      time.Time
 	clocks     int // how many nodes have told theirs
 	accepted   []*node
@@ -41,9 +42,14 @@ type place struct {
 	id    store.ID
 }
 
-func (p place) before(cl *claim) bool {
-	return cmp.Or(cmp.Compare(p.order, cl.order), bytes.Compare(p.id[:], cl.ID[:])) < 0
+func (p place) before(cl *claim) bool { return p.less(place{cl.order, cl.ID}) }
+
+func (p place) less(than place) bool {
+	return cmp.Or(cmp.Compare(p.order, than.order), bytes.Compare(p.id[:], than.id[:])) < 0
 }
+
+// placeSize is the length of a position as a node tells it.
+const placeSize = 8 + 2*len(store.ID{})
 
 // add counts a reply to the newest number of the claim.
 func (t *tally) add(s *Store, cl *claim, r reply) {
@@ -124,16 +130,15 @@ func readRefusal(text string) (f refusal, ok bool) {
 		holding: int(head.Holding), ahead: int(head.Ahead),
 	}
 	text = text[n:]
-	const size = 8 + 2*len(store.ID{})
-	granted := len(text) - min(f.ahead, 16)*size
+	granted := len(text) - min(f.ahead, 16)*placeSize
 	if granted < 0 {
 		return f, false
 	}
 	if f.holders, err = parseEntries(text[:granted]); err != nil {
 		return f, false
 	}
-	for text = text[granted:]; len(text) > 0; text = text[size:] {
-		id, err := store.ParseID(text[8:size])
+	for text = text[granted:]; len(text) > 0; text = text[placeSize:] {
+		id, err := store.ParseID(text[8:placeSize])
 		if err != nil {
 			return f, false
 		}
@@ -200,8 +205,8 @@ func (t *tally) votes() (all []vote) {
 
 // decided reports whether it is sure that a try fails: another has the claim's
 // room on enough nodes, or was first in the queue.
-func (t *tally) decided(cl *claim, need int) bool {
-	if v := t.votes(); len(v) > 0 && v[0].count >= need {
+func (t *tally) decided(cl *claim) bool {
+	if slices.ContainsFunc(t.votes(), func(v vote) bool { return v.count >= t.quorum(v.limit) }) {
 		return true
 	}
 	for _, f := range t.refused {
@@ -218,13 +223,17 @@ func (t *tally) decided(cl *claim, need int) bool {
 }
 
 // refusal puts the refusals of the nodes together.
-func (t *tally) refusal(cl *claim, need int) store.Answer {
+func (t *tally) refusal(cl *claim) store.Answer {
 	a := store.Answer{Last: cl.told}
 	all, sure := t.votes(), 0
 	// Those hold that have the votes, or can have them with those of nodes that
 	// did not say; but no more than fit.
-	for held := int64(0); sure < len(all) && all[sure].count+t.nodes-len(t.refused) >= need && held+all[sure].weight <= all[sure].limit; sure++ {
-		held += all[sure].weight
+	for held, least := int64(0), int64(store.Full); sure < len(all); sure++ {
+		v := &all[sure]
+		held, least = held+v.weight, min(least, v.limit)
+		if v.count+t.nodes-len(t.refused) < t.quorum(v.limit) || held > least {
+			break
+		}
 	}
 	if sure > 0 {
 		all = all[:sure]

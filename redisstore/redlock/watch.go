@@ -27,7 +27,8 @@ const (
 // Watch implements [store.Watcher]: one subscription a node, each on a
 // connection of its own, until Close. It returns once a majority hear; the
 // others follow, and then tell everybody to look. A notification is passed on if it is
-// about the newest number that its claim was asked with, once for each, and
+// about the newest number that its claim was asked with, once for each, or of a
+// waiter that asks for a hold, once for each of its numbers, and
 // never carries a token.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	need := len(s.nodes)/2 + 1
@@ -100,6 +101,13 @@ func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.No
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
+	if p < 0 { // a waiter asks for the hold, with that number
+		news := cl != nil && cl.held && cl.askedBy != -p //mutant:redlock-asked-by-each-node
+		if news {
+			cl.askedBy = -p
+		}
+		return news
+	}
 	if cl == nil || cl.held || cl.p != p || cl.notified == p {
 		return false
 	}

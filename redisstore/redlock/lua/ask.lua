@@ -3,7 +3,7 @@
 -- KEYS: 1 the name's; 2 the node's record. ARGV: 1 the entry from its order on,
 -- as if accepted; 2 TTL in µs; 3 place in µs; 4 how long to keep the key, in
 -- ms; 5 the node's record when it is open; 6 "t" for a try, "r" to repair a
--- hold, else empty.
+-- hold, else empty; 7 why it asks the holders to give up, or empty.
 -- Answers 'O' accepted, and the clock; 'N' granted, but P is not above last; 'H' P
 -- is too far ahead of the clock; 'R' refused; 'S' an older ask; 'L' lost; 'M' mismatch;
 -- 'Q' the node may have forgotten and grants nothing yet; 'X' another maximum.
@@ -41,8 +41,8 @@ end
 local new = parse(struct.pack('<dd', now, now) .. ARGV[1], 1)
 if new.p + new.n - 1 > now + AHEAD then return 'H' .. struct.pack('<d', now) end --mutant:redlock-far-ahead
 local own = find(new.id)
-if own and own.broken ~= '' then
-	local reason = own.broken
+if own and broken(own) then
+	local reason = own.reason
 	settle(new.id)
 	return done('L' .. reason)
 end
@@ -56,15 +56,20 @@ if own and new.p < own.p then --mutant:redlock-older-ask
 	room(new.id)
 	return done('S')
 end
+local other = false
 for i = 1, #q do
 	local e = q[i]
-	if e ~= own and e.limit ~= new.limit then
-		room(new.id)
-		return done('M' .. string.format('%.0f', e.limit))
+	if e ~= own and e.limit ~= new.limit and (e.limit == FULL or new.limit == FULL) then --mutant:redlock-two-totals
+		other = math.min(other or e.limit, e.limit)
 	end
+end
+if other then
+	room(new.id)
+	return done('M' .. string.format('%.0f', other))
 end
 local fresh = not own or new.p > own.p --mutant:redlock-fresh
 local was, dropped = own ~= nil, wrote
+local reason = own and not own.accepted and own.reason or ''
 if fresh then
 	if own then
 		local _, i = find(new.id)
@@ -74,6 +79,7 @@ if fresh then
 	end
 	own = new
 	own.granted, own.accepted, own.shown, own.same = false, false, false, false
+	own.reason = ARGV[7]
 	insert(own)
 end
 room(new.id)
@@ -85,7 +91,7 @@ if own.granted then
 		-- need not be above one that others drew beside it, or that the node made up
 		-- for what it had lost; it lowers none.
 		last = math.max(last, own.p + own.n - 1) --mutant:redlock-newest
-		own.accepted, own.since, own.same = true, now, false
+		own.accepted, own.since, own.same, own.reason = true, now, false, '' --mutant:redlock-who-holds-asks-nobody
 	end
 	local us = own.accepted and ARGV[2] or ARGV[3]
 	if now + us > own.expires then own.expires, own.same, wrote = now + us, false, true end
@@ -105,7 +111,14 @@ if fresh then
 	-- Who is granted here and comes later is to ask again, and so to yield.
 	for i = 1, #q do
 		local e = q[i]
-		if e.granted and before(own, e) and e.expires > now and e.broken == '' then woken[#woken + 1] = e end
+		if e.granted and before(own, e) and e.expires > now and not broken(e) then woken[#woken + 1] = e end
+	end
+end
+if own.reason ~= '' and own.reason ~= reason then --mutant:redlock-asked-once
+	asked.by = own.p
+	for i = 1, #q do
+		local e = q[i]
+		if e.accepted and e.expires > now and e.reason == '' then asked[#asked + 1] = e end
 	end
 end
 return done('R' .. obstacles(own))

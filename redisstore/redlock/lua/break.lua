@@ -15,7 +15,7 @@ wrote = true
 if ARGV[4] == 'now' then
 	table.remove(q, i)
 else
-	e.broken, e.keep, e.same = ARGV[3], 0, false
+	e.reason, e.keep, e.same = ARGV[3], 0, false
 end
 settle(ARGV[1])
 return done('1')

@@ -1,31 +1,32 @@
 -- What one node keeps of a name, and how it gives room. Before it: s is what
 -- is stored, or false, and now is the node's time in µs.
-local last, q, wrote, woken = 0, {}, false, {}
+local last, q, wrote, woken, asked = 0, {}, false, {}, {}
 local added = false -- an entry: that may be refused for want of memory
 local FIXED = '<ddddc32dHBdI4I4I4HB'
+local FULL = 1073741824 -- the limit of a lock
 
 local function parse(s, p)
-	local since, expires, order, number, id, keep, owner, broken, delay, limit, weight, used, n, flags, tail = struct.unpack(FIXED, s, p)
-	local reason = tail + owner
-	local after = reason + broken
+	local since, expires, order, number, id, keep, owner, reason, delay, limit, weight, used, n, flags, tail = struct.unpack(FIXED, s, p)
+	local text = tail + owner
+	local after = text + reason
 	if after > #s + 1 or flags > 7 then error('cut off') end
 	return {
 		since = since, expires = expires, order = order, p = number, id = id, keep = keep, delay = delay, limit = limit, weight = weight,
 		used = used, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, accepted = flags >= 4,
-		broken = broken > 0 and string.sub(s, reason, after - 1) or '', owner = false,
-		from = p, tail = tail, reason = reason, after = after, s = s, same = true,
+		reason = reason > 0 and string.sub(s, text, after - 1) or '', -- why it was broken; if it is not accepted, why it asks the holders to give up
+		owner = false, from = p, tail = tail, text = text, after = after, s = s, same = true,
 	}, after
 end
 
 -- The entry as it is to be stored: as it was read while it is the same.
 local function raw(e)
 	if e.same then return string.sub(e.s, e.from, e.after - 1) end
-	local flags, owner = 0, e.owner or string.sub(e.s, e.tail, e.reason - 1)
+	local flags, owner = 0, e.owner or string.sub(e.s, e.tail, e.text - 1)
 	if e.granted then flags = 1 end
 	if e.shown then flags = flags + 2 end
 	if e.accepted then flags = flags + 4 end
-	return struct.pack(FIXED, e.since, e.expires, e.order, e.p, e.id, e.keep, #owner, #e.broken, e.delay,
-		e.limit, e.weight, e.used, e.n, flags) .. owner .. e.broken
+	return struct.pack(FIXED, e.since, e.expires, e.order, e.p, e.id, e.keep, #owner, #e.reason, e.delay,
+		e.limit, e.weight, e.used, e.n, flags) .. owner .. e.reason
 end
 
 local function parseall()
@@ -65,6 +66,9 @@ local function before(a, b)
 	return a.id < b.id
 end
 
+-- Whether an operator has broken the hold.
+local function broken(e) return e.accepted and e.reason ~= '' end
+
 -- Puts e in its place.
 local function insert(e)
 	local i = #q + 1
@@ -86,15 +90,16 @@ end
 -- Gives room, best first. What the entry of self is granted is no one else's
 -- news.
 local function room(self)
-	local held = 0
+	local held, least = 0, FULL
 	for i = 1, #q do
 		local e = q[i]
-		if e.granted then held = held + e.weight end
+		if e.granted then held, least = held + e.weight, math.min(least, e.limit) end --mutant:redlock-least-limit
 	end
 	for i = 1, #q do
 		local e = q[i]
 		if not e.granted then
-			if held + e.weight > e.limit then break end
+			least = math.min(least, e.limit)
+			if held + e.weight > least then break end
 			e.granted, e.same = true, false
 			held, wrote = held + e.weight, true
 			if e.id ~= self then woken[#woken + 1] = e end
@@ -122,12 +127,12 @@ local function done(answer)
 		local ms = string.format('%.0f', 86400000 + math.ceil(left / 1000))
 		save(added, ms, 'SET', KEYS[1], table.concat(out), 'PX', ms)
 	end
-	for i = 1, #woken do
-		local e = woken[i]
+	for i = 1, #woken + #asked do
+		local e = woken[i] or asked[i - #woken]
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
 		-- looks by itself.
 		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
-			string.format('%.0f ', e.p) .. e.id .. ' ' .. KEYS[1])
+			string.format('%.0f ', woken[i] and e.p or -asked.by) .. e.id .. ' ' .. KEYS[1])
 	end
 	return answer
 end
@@ -138,11 +143,11 @@ end
 local function hold(id, p)
 	local e = find(id)
 	if not e then return nil, 'A' end
-	if e.p == p and e.broken == '' and (not e.accepted or e.expires <= now) then return nil, 'A' end
+	if e.p == p and not broken(e) and (not e.accepted or e.expires <= now) then return nil, 'A' end
 	if not e.accepted or e.expires <= now
 		or e.p ~= p --mutant:redlock-hold-token
 	then
-		return nil, 'L' .. e.broken
+		return nil, 'L' .. (broken(e) and e.reason or '')
 	end
 	return e
 end

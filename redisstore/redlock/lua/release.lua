@@ -47,7 +47,7 @@ if e then
 elseif ARGV[4] ~= '' then
 	-- An older ask of the same claim, or a repair, that never came to be a vote.
 	local own = find(ARGV[1])
-	if own and own.p <= p and own.expires > now and own.broken == '' and not (own.accepted and own.p == p) then leave(own) end
+	if own and own.p <= p and own.expires > now and not broken(own) and not (own.accepted and own.p == p) then leave(own) end
 end
 settle(ARGV[1])
 return done(lost or '1')

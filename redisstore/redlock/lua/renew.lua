@@ -3,7 +3,9 @@
 -- 5 another id; 6 another owner; both empty if there is none; 7 "shown", or
 -- empty if the owner has not used the token yet; 8 "tell" to have the entry
 -- answered too.
--- Answers '1', or 'A' or 'L' as hold does.
+-- Answers '1', with the entry behind its length if it is to be told or a waiter asks to
+-- give up, and then of the first that does its order, its id and why; or 'A' or 'L' as
+-- hold does.
 local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -11,7 +13,7 @@ local now = t[1] * 1000000 + t[2]
 local id = ARGV[1]
 if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- done before: the reply was lost
 local e, lost = hold(id, tonumber(ARGV[2]))
-if e and e.broken ~= '' then e, lost = nil, 'L' .. e.broken end
+if e and broken(e) then e, lost = nil, 'L' .. e.reason end
 if e then
 	e.shown, e.same, wrote = e.shown or ARGV[7] ~= '', false, true
 	if now + ARGV[3] > e.expires then e.expires = now + ARGV[3] end
@@ -27,5 +29,14 @@ if e then
 	end
 end
 settle(id)
-if e and ARGV[8] ~= '' then return done('1' .. raw(e)) end
-return done(lost or '1')
+if not e then return done(lost) end
+local told, why = ARGV[8] ~= '' and raw(e) or '', ''
+for i = 1, #q do
+	local o = q[i]
+	if not o.accepted and o.reason ~= '' then
+		why = struct.pack('<dc32', o.order, o.id) .. o.reason
+		break
+	end
+end
+if told == '' and why == '' then return done('1') end
+return done('1' .. struct.pack('<H', #told) .. told .. why)

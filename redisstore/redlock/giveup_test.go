@@ -1,0 +1,44 @@
+package redlock
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// asksNow is what a node answers to a renewal while somebody asks.
+func asksNow(order int64, id store.ID, reason string) string {
+	b := append([]byte("1"), 0, 0)
+	b = hex.AppendEncode(appendFloat(b, order), id[:])
+	return string(b) + reason
+}
+
+// Of those that the nodes tell of, the one that is served first is heard, by whichever
+// node it is told.
+func TestTheFirstThatAsksOnAnyNodeIsHeard(t *testing.T) {
+	n := &node{}
+	first, second := me.NewID(), me.NewID()
+	for _, answers := range [][]string{
+		{asksNow(7, first, "the first"), asksNow(8, second, "the second"), "1"},
+		{"1", asksNow(8, second, "the second"), asksNow(7, first, "the first")},
+		{asksNow(8, second, "the second"), asksNow(7, first, "the first"), asksNow(8, second, "the second")},
+	} {
+		var c count
+		for _, a := range answers {
+			c.add(nil, "", reply{n: n, answer: a})
+		}
+		if c.done != 3 || len(c.errs) > 0 || c.asks == nil || c.asks.reason != "the first" {
+			t.Errorf("%+v, %+v", c, c.asks)
+		}
+	}
+}
+
+// What is no answer of this program is an error, and no vote.
+func TestARenewalThatCannotBeReadIsNone(t *testing.T) {
+	for _, text := range []string{"", "\x00", "\x00\x00", "\x05\x00abc", "\x00\x00" + asksNow(1, me.NewID(), "")[3:], "\x00\x00not an order and an id and a reason, but long enough"} {
+		if _, _, ok := readRenewal(text); ok {
+			t.Errorf("%q is read", text)
+		}
+	}
+}
