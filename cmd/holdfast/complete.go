@@ -121,7 +121,7 @@ func (p *program) complete(root *cobra.Command) {
 	holds := map[string]cobra.CompletionFunc{"id": p.completeHold(idOf), "token": p.completeHold(tokenOf)}
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
-		case "run", "hold", "show", "check", "wait", "break":
+		case "run", "hold", "show", "check", "wait", "ask", "break":
 			cmd.ValidArgsFunction = p.completeName
 		}
 		for name, complete := range holds {

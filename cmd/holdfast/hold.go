@@ -25,6 +25,9 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	}
 	env := chosen.environment(os.Environ())
 	env = setenv(environment(env, held(leases)), "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
+	if j.giveUp.Signal != nil {
+		s.giveUp, s.requests = j.giveUp.Signal, requests(leases)
+	}
 	s.look() // the front is armed before there is something to kill
 	announce(in, leases)
 	var err error

@@ -45,6 +45,7 @@ var otherExits = map[string][]item{
 		{"0", "The lock was held, and given back. With --fd: it is held."}, {"128+N", "Signal N ended the waiting for the lock."}, {"75", "Not obtained: somebody else has it, and -n or -w ended the waiting."},
 		{"76", "Lost: the store was away, an operator broke the lock, or this host stood still."}, {"124", "Held past --at-most-for, and given back."},
 	},
+	"holdfast-ask":   {{"0", "The holder has given the lock up, or nobody held it."}, {"75", "It has not, and -w ended the waiting."}},
 	"holdfast-break": {{"0", "Broken."}, {"76", "There is no such hold."}},
 }
 

@@ -40,6 +40,9 @@ group of its own. TERM, INT, HUP, QUIT, USR1 and USR2 are passed on to it. If th
 lock cannot be renewed, or is broken, the command gets TERM, and KILL before
 anyone else can get the lock.
 
+A waiter can ask for the lock, with --ask or 'holdfast ask'. A command under
+--give-up SIGNAL gets the signal then, and decides; any other goes on.
+
 With --require-store, or if the file /etc/holdfast/require-store exists, run
 refuses a store that only this host can use, and runs nothing.
 
@@ -90,17 +93,21 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
 	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL (default 10s, at most a third of --ttl)")
 	f.Var(&j.ends, "signal", "end the command by `SIGNAL`, a name or number, in place of TERM")
+	f.Var(&j.giveUp, "give-up", "send `SIGNAL` to the command when a waiter asks for the lock ('holdfast ask')")
 	f.BoolVar(&j.preserve, "preserve-status", false, "exit with the command's own code in place of 124, past --at-most-for")
 	f.BoolVar(&j.foreground, "foreground", false, "give the command the terminal also if its stdin or stdout is none")
+	f.StringVar(&j.asks, "ask", "", "while waiting, ask the holder to give the lock up, and say why (`TEXT`)")
 	p.requires(cmd)
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when the lock is refused to them")
 	f.BoolVar(&j.json, "json", false, "print on stderr what happens, one JSON object a line")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "print on stderr what is done, and warnings about the store")
 	cmd.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions([]cobra.Completion{"term", "kill"}, cobra.ShellCompDirectiveNoFileComp))
-	for _, plain := range []string{"command", "ttl", "at-least-for", "at-most-for", "kill-after", "note"} {
+	for _, plain := range []string{"command", "ttl", "at-least-for", "at-most-for", "kill-after", "note", "ask"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
-	cmd.RegisterFlagCompletionFunc("signal", cobra.FixedCompletions([]cobra.Completion{"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"}, cobra.ShellCompDirectiveNoFileComp))
+	for _, signal := range []string{"signal", "give-up"} {
+		cmd.RegisterFlagCompletionFunc(signal, cobra.FixedCompletions([]cobra.Completion{"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"}, cobra.ShellCompDirectiveNoFileComp))
+	}
 	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !p.dashes() && !cmd.Flags().Changed("command") {
@@ -162,8 +169,8 @@ type job struct {
 	wait, ttl, atLeast, atMost, grace  duration
 	conflict                           int
 	slots                              slots
-	line, onLost, note                 string
-	ends                               endSignal
+	line, onLost, note, asks           string
+	ends, giveUp                       endSignal
 	preserve, foreground               bool
 
 	waits bool // -w was given
@@ -199,6 +206,10 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 		return errors.New("no command after --")
 	case f.Changed("kill-after") && j.grace > j.ttl/3:
 		return fmt.Errorf("-k %v: more than a third of the TTL, %v, leaves no time to renew", time.Duration(j.grace), time.Duration(j.ttl))
+	case f.Changed("ask") && checkAsk("--ask", j.asks) != nil:
+		return checkAsk("--ask", j.asks)
+	case f.Changed("ask") && j.try:
+		return errors.New("--ask and -n: a request lasts as long as somebody waits")
 	case j.onLost != "term" && j.onLost != "kill":
 		return fmt.Errorf("--on-lost %q: term or kill", j.onLost)
 	}
@@ -297,10 +308,11 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	}
 	locks, err := holdfast.New(s, &holdfast.Options{
 		TTL: time.Duration(j.ttl), MinHold: /*mutant:run-min-hold*/ time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
+		AskToGiveUp: j.asks,
 	})
 	if err != nil {
 		s.Close()
-		return exit(err)
+		return exit(j.cannotAsk(err))
 	}
 	signals := signals()
 	forget := j.watch(s, owner)

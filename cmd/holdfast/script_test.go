@@ -110,7 +110,7 @@ func TestCommandOnRedis(t *testing.T) {
 		s := testserver.Redis(env.T().(testing.TB))
 		env.Setenv("HOLDFAST_STORE", "redis://"+s.Addr)
 		env.Values["server"] = s
-	}, slices.Concat(kept, shown, dies, raced, []string{"at-least-for-keeps-the-name", "password-is-never-shown", "prove-needs-faults-and-enough-to-see", "readers-share",
+	}, slices.Concat(kept, shown, dies, raced, []string{"a-holder-is-asked-to-give-up", "at-least-for-keeps-the-name", "password-is-never-shown", "prove-needs-faults-and-enough-to-see", "readers-share",
 		"redis-of-several-servers", "run-json-tells-what-happens", "several-names", "store-cut-ends-the-command", "the-command-is-told", "wait-takes-nothing",
 		"waiting-is-bounded"})...)
 }
@@ -256,12 +256,7 @@ func runScripts(t *testing.T, kind string, setup func(*testscript.Env), some ...
 			setup(env)
 			return nil
 		},
-		Condition: func(cond string) (bool, error) {
-			if cond == "totals" { // a semaphore may have several numbers of slots
-				return kind != "redlock", nil
-			}
-			return cond == kind, nil
-		},
+		Condition: func(cond string) (bool, error) { return cond == kind, nil },
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code":       code,
 			"eventually": eventually,

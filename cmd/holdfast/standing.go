@@ -129,7 +129,7 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
 		j.ttl = 0
 	}
-	var now atomic.Pointer[holdfast.Leases] // once they are held
+	var now atomic.Pointer[holdfast.LeaseSet] // once they are held
 	o := &holdfast.Options{TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose)}
 	if stderr.journal != nil {
 		o.Observer = func(e holdfast.Event) {

@@ -27,6 +27,9 @@ type supervisor struct {
 	ends     os.Signal // what asks the command to end
 	preserve bool      // the command's own code in place of 124
 
+	giveUp   os.Signal     // what the command gets when a waiter asks for the lock
+	requests <-chan string // with the reason; nil: nobody is listened to
+
 	ttl, grace time.Duration // grace: between TERM and KILL; ttl: 0 where leases have no deadline
 	killOnLost bool          // no TERM when the lease is lost
 	atMost     time.Duration // 0: no bound
@@ -79,6 +82,10 @@ func (s *supervisor) supervise() {
 				tellLost("%s", whyLost(s.name(), context.Cause(s.leases.Context(context.Background()))))
 				s.end(exitLost)
 			}
+		case why := <-s.requests:
+			s.requests = nil
+			tell("%s: a waiter asks for the lock: %s; sending %v to the command", s.name(), why, s.giveUp)
+			s.pass(s.giveUp) //mutant:run-gives-up
 		case <-over:
 			if !s.ending {
 				tell("%s: the command ran past --at-most-for %v; stopping it", s.name(), s.atMost)

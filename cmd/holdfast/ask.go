@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func (p *program) askCommand() *cobra.Command {
+	j := &job{program: p, ttl: duration(30 * time.Second), conflict: exitHeld}
+	cmd := &cobra.Command{
+		Use:   "ask NAME --reason TEXT [flags]",
+		Short: "Ask the holder of a lock to give it up",
+		Long: `Ask waits for the lock NAME and asks its holder to give it up, with the reason.
+When it gets the lock it gives it back at once, so the next waiter has it. The
+holder decides: a program that uses the library gets the request with the reason,
+a command under 'holdfast run --give-up SIGNAL' gets the signal, and any other
+holder goes on.
+
+A request lasts as long as ask waits. Without -w that is until the holder gives
+the lock up, or ask is ended.
+
+To take the lock oneself, use 'holdfast run NAME --ask TEXT'. To take it away from
+a holder that does not give it up, see 'holdfast break'.`,
+		Example: `  holdfast ask nightly --reason 'web-3 goes down at 18:00' -w 10m`,
+		Args:    oneName,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := j.readClaim(cmd, args); err != nil {
+				return err
+			}
+			if err := checkAsk("--reason", j.asks); err != nil {
+				return err
+			}
+			return exit(j.askFor())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&j.asks, "reason", "", "why, in a few words (`TEXT`), for the holder")
+	f.VarP(&j.wait, "wait", "w", "wait at most `DUR`, then exit 75")
+	f.Var(&j.slots, "slots", "K of N slots are wanted; all who use NAME must give the same N")
+	p.requires(cmd)
+	for _, plain := range []string{"reason", "wait", "slots"} {
+		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
+	}
+	return cmd
+}
+
+// checkAsk is the mistake in a reason that the holder is to get, if there is one.
+func checkAsk(flag, reason string) error {
+	switch {
+	case blank(reason):
+		return fmt.Errorf("%s is empty: tell the holder why", flag)
+	case len(reason) > store.MaxReason:
+		return fmt.Errorf("%s has %d bytes, at most %d are kept", flag, len(reason), store.MaxReason)
+	}
+	return nil
+}
+
+// askFor waits until the name is given up.
+func (j *job) askFor() error {
+	if j.try { // as -w 0
+		return mistake("-w 0: a request lasts as long as somebody waits")
+	}
+	chosen, err := j.choose()
+	if err != nil {
+		return err
+	}
+	j.begun = begun
+	s, err := chosen.openWithin(j.asksFor(), begun)
+	if err != nil {
+		return err
+	}
+	j.where = s.Describe().Store
+	owner := holdfast.ThisProcess()
+	owner.Program = programOf(os.Getppid())
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Duration(j.ttl), AskToGiveUp: j.asks, Owner: owner, Logger: logger(false)})
+	if err != nil {
+		s.Close()
+		return j.cannotAsk(err)
+	}
+	leases, err := j.acquire(locks, ending(false, nil))
+	if err == nil {
+		err = say(leases.ReleaseUnused(), strings.Join(j.names, ", "), j.where, 0)
+	}
+	err = exit(err)
+	closeWithin(closesFor(err, leases != nil), locks)
+	return err
+}
+
+// cannotAsk is the error of a store that passes no request on, in our own words.
+func (j *job) cannotAsk(err error) error {
+	if errors.Is(err, holdfast.ErrUnsupported) {
+		return &message{fmt.Sprintf("%s: it cannot pass a request to the holder of a lock", j.where), err}
+	}
+	return err
+}
+
+// requests delivers why somebody asks for one of the leases, once.
+func requests(all *holdfast.LeaseSet) <-chan string {
+	asked := make(chan string, 1)
+	for _, name := range all.Names() {
+		lease := all.Lease(name)
+		go func() {
+			select {
+			case <-lease.AskedToGiveUp():
+				select {
+				case asked <- lease.GiveUpReason():
+				default: // for another of them
+				}
+			case <-lease.Context(context.Background()).Done():
+			}
+		}()
+	}
+	return asked
+}
