@@ -51,7 +51,7 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 	if s, err := chosen.openWithin(lookTime, d.begin); err != nil {
 		d.find(store.Finding{About: "store", Err: err})
 	} else {
-		defer (&inspected{Store: s}).done()
+		defer closeSoon(s)
 		d.examine(ctx, s)
 	}
 	if d.unreachable() {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -73,11 +74,14 @@ func (p *program) inspector(chosen choice, err error) (*inspected, error) {
 	return &inspected{s, in, locks, d.Store}, nil
 }
 
-// done closes the store, without waiting for one that is silent.
-func (in *inspected) done() {
+// done closes the store.
+func (in *inspected) done() { closeSoon(in.locks) }
+
+// closeSoon closes a store, or what is on one, without waiting for one that is silent.
+func closeSoon(c io.Closer) {
 	closed := make(chan struct{})
 	go func() {
-		in.locks.Close() // and the store
+		c.Close()
 		close(closed)
 	}()
 	select {
