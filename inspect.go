@@ -19,6 +19,7 @@ type Status struct {
 	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
 	Holders []Holder // those who hold the name, or keep it taken
 	Waiters []Waiter // in the order in which they will be served
+	Freed   []Holder // broken with Break.Now: they keep nobody out, and are there until they have heard, or expire
 }
 
 // A Waiter is one that has a position in the queue of a name. Of claims that
@@ -65,7 +66,11 @@ func statusOf(st *store.State, at time.Time) Status {
 	_, s.Slots = modeOf(st.Limit, st.Limit)
 	for i := range st.Entries {
 		e := &st.Entries[i]
-		if e.Granted {
+		switch {
+		case e.Freed: //mutant:freed-hold-is-a-holder
+			s.Freed = append(s.Freed, holderOf(e, st.Limit, at))
+			continue
+		case e.Granted:
 			s.Holders = append(s.Holders, holderOf(e, st.Limit, at))
 			continue
 		}
@@ -88,7 +93,8 @@ type Break struct {
 	// the host of this process, as alice@web-3.
 	By string
 	// Now lets the next in at once. The old holder does not know before its next
-	// renewal, and works on until then: only the token protects the resource.
+	// renewal, and works on until then: only the token protects the resource. Redis,
+	// Redlock and PostgreSQL do not keep the reason then: the lease is lost without one.
 	Now bool
 }
 

@@ -41,7 +41,7 @@ const (
 // mostFor is the length of the longest record with so many entries: whatever is
 // renewed or broken, its owner and its reasons can be as long as they may.
 func mostFor(name, boot string, entries int) int {
-	return headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+store.MaxReason+store.MaxReason) //mutant:file-room-of-entries
+	return headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*(entryFixed+store.MaxOwner+queue.MaxBroken+store.MaxReason) //mutant:file-room-of-entries
 }
 
 // roomFor is the room to reserve in each slot for a record with so many entries:
@@ -130,7 +130,7 @@ func appendRecord(b []byte, seq uint64, name, boot string, q *queue.Queue) []byt
 		for _, n := range [...]int64{e.Token, e.UpgradeToken, e.Since, e.Expires, e.MinHold, e.LockDelay} {
 			b = le.AppendUint64(b, uint64(n))
 		}
-		b = appendString(b, e.Reason())
+		b = appendString(b, e.Stored())
 		b = appendString(b, e.Owner)
 		b = appendString(b, e.Asks())
 	}

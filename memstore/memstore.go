@@ -108,8 +108,10 @@ func (s *Store) Break(name string) {
 	defer s.mu.Unlock()
 	s.change(name, func(now queue.Time, q *queue.Queue) queue.Change {
 		var all queue.Change
+		q.Forgets = true // nobody is told why
+		defer func() { q.Forgets = false }()
 		for _, e := range q.State(now, name).Entries {
-			if e.Granted {
+			if e.Granted && !e.Freed {
 				b := store.Break{Name: name, ID: e.ID, Token: e.Token, Now: true}
 				change, _ := q.Break(now, &b) // it was there a moment ago, under the same lock
 				all.Wrote, all.Woken = true, append(all.Woken, change.Woken...)

@@ -391,7 +391,7 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
-		Lacks:   map[store.Promise]string{},
+		Lacks:   map[store.Promise]string{store.PromiseReason: "it does not keep the reason of a break that frees the name at once"},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+

@@ -225,8 +225,10 @@ type Inspector interface {
 
 	// BreakHold marks a hold as broken: its owner's next ask, renewal or change is
 	// lost, with the reason; its minimum hold is void; the next waiter is granted when
-	// it has expired and its lock delay has passed. With Now set the entry is
-	// dropped and the next waiter is granted at once: only the token protects then.
+	// it has expired and its lock delay has passed. With Now set the next waiter is granted
+	// at once: only the token protects then. The hold blocks nobody from then on, no refusal
+	// names it and its limit counts no more. List shows it as Freed until it is released, which
+	// is ErrLost, or expires. A store that lacks PromiseReason drops it.
 	// token may be any of the hold's block or its newest upgrade token. If there is no
 	// such hold: ErrLost. Once this has been answered, be it after an indeterminate outcome and
 	// with ErrLost, the owner's next renewal is lost.
@@ -397,6 +399,7 @@ type Entry struct {
 	Expires      time.Duration // until it expires unless renewed; not above 0: it has expired, and blocks still
 	Ends         time.Duration // until it blocks no more unless renewed: its expiry, minimum hold or lock delay, whichever is latest
 	Broken       string        // the reason of a BreakHold, or empty
+	Freed        bool          // broken with Break.Now: it blocks nobody, and is listed until its owner has released it, or it expires
 	GiveUp       string        // why this waiter asks the holders to give up, or empty
 	Owner        Owner         // who it is, for people
 }
@@ -480,6 +483,7 @@ const (
 	PromiseNotificationToken Promise = "a notification carries the token"              // without it a notification only causes a poll
 	PromiseTotals            Promise = "a semaphore with several totals"               // without it another limit is ErrMismatch
 	PromiseGiveUp            Promise = "a waiter asks the holders to give up"          // without it Claim.GiveUp is ignored
+	PromiseReason            Promise = "a hold broken with now is told the reason"     // without it such a hold is dropped, and lost without one
 	PromiseDrawn             Promise = "a release draws the tokens of those it grants" // without it one who was granted so is a waiter until it asks again
 )
 

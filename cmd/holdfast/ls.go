@@ -28,8 +28,9 @@ func (p *program) lsCommand() *cobra.Command {
 order in which they will be served.
 
 The state of a line is "held"; "broken": an operator has broken the hold, and it
-is not renewed any more; "expired": its holder has ended, but the name stays
-taken, by --at-least-for or a lock delay; or "waiting".`,
+is not renewed any more; "freed": broken with --now, so it keeps nobody out, and
+is shown until its holder knows; "expired": its holder has ended, but the name
+stays taken, by --at-least-for or a lock delay; or "waiting".`,
 		Example: `  holdfast ls
   holdfast ls --json | jq -r 'select(.state == "held") | .name'`,
 		Args: cobra.NoArgs,
@@ -128,7 +129,7 @@ func byName(states []store.State) []store.State {
 type line struct {
 	Name    string    `json:"name"`
 	Mode    string    `json:"mode"`  // write, read, or slots
-	State   string    `json:"state"` // held, broken, expired, waiting
+	State   string    `json:"state"` // held, broken, freed, expired, waiting
 	ID      string    `json:"id"`
 	Token   int64     `json:"token"` // 0 while waiting
 	Weight  int64     `json:"weight"`
@@ -199,6 +200,8 @@ func stateOf(e *store.Entry) string {
 	switch {
 	case !e.Granted:
 		return "waiting"
+	case e.Freed: //mutant:cmd-freed-is-held
+		return "freed"
 	case e.Broken != "":
 		return "broken"
 	case e.Expires <= 0:

@@ -84,6 +84,9 @@ func (o *observation) read(ctx context.Context) (Leader, error) {
 func (o *observation) leads(st *store.State) (Leader, error) {
 	now := time.Now()
 	for _, e := range st.Entries {
+		if e.Freed { //mutant:freed-leader-leads
+			continue
+		}
 		if st.Limit != o.w.limit {
 			return Leader{}, &store.MismatchError{Have: st.Limit, Want: o.w.limit}
 		}

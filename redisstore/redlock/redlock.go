@@ -447,6 +447,7 @@ func (s *Store) Describe() store.Description {
 		Lacks: map[store.Promise]string{
 			store.PromiseUpgrade:           noUpgrade,
 			store.PromiseDrawn:             ownNumber,
+			store.PromiseReason:            "it does not keep the reason of a break that frees the name at once",
 			store.PromiseNotificationToken: ownNumber,
 		},
 	}

@@ -25,6 +25,7 @@ func TestProperties(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{t: t, now: queue.Time{Clock: -100, Wall: 5000}, known: map[store.ID]*claimed{}}
+		w.q.Forgets = rapid.Bool().Draw(t, "forgets why a hold was freed")
 		t.Repeat(map[string]func(*rapid.T){
 			"ask":      w.ask,
 			"again":    w.again,
@@ -206,6 +207,7 @@ func (w *world) ask(t *rapid.T) {
 	settled := w.settled()
 	held, least := int64(0), limit
 	waiting := false
+	settled.Entries = counted(settled.Entries)
 	for _, e := range settled.Entries {
 		if e.Granted {
 			held += int64(e.Weight)
@@ -254,8 +256,9 @@ func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
 		return
 	}
 	want := store.Answer{Last: w.q.Last}
-	for i := range w.q.Entries {
-		e := &w.q.Entries[i]
+	entries := counted(w.q.Entries)
+	for i := range entries {
+		e := &entries[i]
 		if e.ID == self {
 			break
 		}
@@ -276,7 +279,7 @@ func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
 		t.Fatalf("refused with %d holders told of %d, and %d waiting", len(a.Holders), want.Holding, want.Waiting)
 	}
 	for i, h := range a.Holders {
-		if e := w.q.Entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Reason() {
+		if e := entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Reason() {
 			t.Fatalf("holder %d told as %+v, it is %+v", i, h, e)
 		}
 	}
@@ -451,7 +454,7 @@ func (w *world) change(t *rapid.T) {
 	alone := true
 	for i := range w.q.Entries {
 		o := &w.q.Entries[i]
-		alone = alone && (o.ID == c.ID || !o.Granted || end(o) <= w.now.Clock)
+		alone = alone && (o.ID == c.ID || !o.Granted || freed(o) || end(o) <= w.now.Clock)
 	}
 	e = find(w.q, c.ID)
 	want.Want, want.Weight, want.UpgradeToken = asked, min(was.Weight, asked), e.UpgradeToken // upgrade tokens are checked in do
@@ -524,6 +527,8 @@ func (w *world) release(t *rapid.T) {
 	if e != nil {
 		was = *e
 	}
+	taken := good && freed(e)
+	good = good && !taken
 	used := w.used(t, c)
 	if used < token || !good {
 		// Nothing is given back: any of the block may have been used.
@@ -536,7 +541,9 @@ func (w *world) release(t *rapid.T) {
 		return nil, change, err
 	})
 	if !good {
-		w.lost(t, err, "release")
+		if w.lost(t, err, "release"); taken && find(w.q, c.ID) != nil {
+			t.Fatalf("freed and given back, and there is %+v", w.q)
+		}
 		return
 	}
 	if err != nil {
@@ -575,7 +582,7 @@ func (w *world) breaking(t *rapid.T) {
 	b := store.Break{Name: "n", ID: c.ID, Token: c.token, Reason: "because", Now: rapid.Bool().Draw(t, "now")}
 	var was queue.Entry
 	e := find(w.q, c.ID)
-	good := e != nil && e.Granted && e.Token == c.token && end(e) > w.now.Clock
+	good := e != nil && e.Granted && e.Token == c.token && end(e) > w.now.Clock && !freed(e)
 	if good {
 		was = *e
 	}
@@ -594,11 +601,14 @@ func (w *world) breaking(t *rapid.T) {
 		t.Fatalf("break: %v", err)
 	}
 	was.Broken, was.MinHold, was.Want = &b.Reason, 0, was.Weight
+	if b.Now {
+		was.Broken, was.LockDelay = new("\x01" + b.Reason), 0
+	}
 	e = find(w.q, c.ID)
 	switch {
-	case b.Now || end(&was) <= w.now.Clock:
+	case end(&was) <= w.now.Clock || b.Now && (w.q.Forgets || was.Expires <= w.now.Clock):
 		if e != nil {
-			t.Fatalf("broken, and nothing is left of it in the way but %+v", e)
+			t.Fatalf("broken, and nothing is left of it but %+v", e)
 		}
 	case e == nil || !reflect.DeepEqual(*e, was):
 		t.Fatalf("broken, the entry is %+v, want %+v", e, was)
@@ -672,6 +682,9 @@ func (w *world) check(t *rapid.T) {
 		if n := count(q, e.ID); n != 1 {
 			t.Fatalf("%d entries of one id", n)
 		}
+		if freed(e) {
+			continue
+		}
 		if e.Granted {
 			if waits != nil {
 				t.Fatalf("granted behind one that waits:\n%+v\n%+v", waits, e)
@@ -681,7 +694,7 @@ func (w *world) check(t *rapid.T) {
 			if e.GiveUp != nil {
 				t.Fatalf("a holder asks others to give up: %+v", e)
 			}
-			if (e.Limit == store.Full) != (q.Entries[0].Limit == store.Full) {
+			if (e.Limit == store.Full) != (counted(q.Entries)[0].Limit == store.Full) {
 				t.Fatalf("a lock and a semaphore are held together: %+v", q.Entries)
 			}
 			if wants(e, w.now) {
@@ -772,4 +785,17 @@ func normal(q queue.Queue) queue.Queue {
 		q.Entries = nil
 	}
 	return q
+}
+
+// freed reports whether a hold was broken with now, said once more.
+func freed(e *queue.Entry) bool { return e.Broken != nil && (*e.Broken)[0] == 1 }
+
+// counted is the entries that can be in the way.
+func counted(all []queue.Entry) (some []queue.Entry) {
+	for i := range all {
+		if !freed(&all[i]) {
+			some = append(some, all[i])
+		}
+	}
+	return some
 }

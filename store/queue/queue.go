@@ -14,6 +14,7 @@ package queue
 import (
 	"cmp"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -33,13 +34,14 @@ type Queue struct {
 	Last     int64   // the newest token drawn
 	Entries  []Entry // in the order in which they came
 	OneLimit bool    // the store keeps one limit a name (it lacks store.PromiseTotals): any other is a mismatch
+	Forgets  bool    // the store drops a hold that is broken with now, and its reason (it lacks store.PromiseReason)
 }
 
 // Limit is the limit of the entries, the smallest if they have several; 0 if
-// there are none.
+// there are none that can be in the way.
 func (q *Queue) Limit() (least int32) {
 	for i := range q.Entries {
-		if e := &q.Entries[i]; least == 0 || e.Limit < least {
+		if e := &q.Entries[i]; !e.Freed() && (least == 0 || e.Limit < least) { //mutant:freed-hold-has-limit
 			least = e.Limit
 		}
 	}
@@ -77,7 +79,7 @@ type Entry struct {
 	N            uint16   // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
 	Granted      bool     // it is a hold
 	Shown        bool     // the owner has used the token, so MinHold counts
-	Broken       *string  // why an operator broke it; nil: nobody has. A pointer, for it is rare, and an entry small
+	Broken       *string  // why an operator broke it, as it is stored; nil: nobody has. A pointer, for it is rare, and an entry small
 	Token        int64    // of the grant: the identity of the hold
 	UpgradeToken int64    // drawn by an upgrade, or 0
 	Since        int64    // the instant of the grant
@@ -88,13 +90,27 @@ type Entry struct {
 	GiveUp       *string  // of a waiter: why it asks the holders to give up; nil: it does not. A pointer like Broken
 }
 
+// freedMark begins the stored reason of a hold that was broken with now. A program that
+// does not know it takes the hold for one that is broken and in the way: it lets nobody in too early.
+const freedMark = "\x01"
+
+// MaxBroken is the length of the longest Broken.
+const MaxBroken = len(freedMark) + store.MaxReason
+
 // Reason is why an operator broke the entry, or empty.
-func (e *Entry) Reason() string {
+func (e *Entry) Reason() string { return strings.TrimPrefix(e.Stored(), freedMark) }
+
+// Stored is Broken, or empty.
+func (e *Entry) Stored() string {
 	if e.Broken == nil {
 		return ""
 	}
 	return *e.Broken
 }
+
+// Freed reports whether the hold was broken with now: it is in nobody's way, and there for
+// its owner to be told why.
+func (e *Entry) Freed() bool { return e.Broken != nil && strings.HasPrefix(*e.Broken, freedMark) }
 
 // Asks is why the waiter asks the holders to give up, or empty.
 func (e *Entry) Asks() string {
@@ -296,6 +312,13 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 	if err != nil {
 		return q.settle(now, h.Name, h.ID), err
 	}
+	if q.Entries[i].Freed() { // its owner has been told that it was lost //mutant:freed-hold-given-back
+		err := lost(&q.Entries[i])
+		q.drop(i)
+		change := q.settle(now, h.Name, h.ID)
+		change.Wrote = true
+		return change, err
+	}
 	e := &q.Entries[i]                                                                       //mutant:broken-hold-cannot-released
 	e.Shown = true                                                                           //mutant:block-given-back-tells
 	if end := e.Token + int64(e.N) - 1; e.Token <= h.Used && h.Used < end && q.Last == end { //mutant:block-given-back-token
@@ -307,21 +330,24 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 	return change, nil
 }
 
-// Break marks a hold as broken, or with now set drops it. See
+// Break marks a hold as broken, and with now set takes it out of the way. See
 // [store.Inspector].
 func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	i := q.find(b.ID)
-	if i < 0 || !q.Entries[i].has(now, b.Token) || q.Entries[i].end() <= now.Clock { //mutant:break-compares-token
+	if i < 0 || !q.Entries[i].has(now, b.Token) || q.Entries[i].end() <= now.Clock || q.Entries[i].Freed() { //mutant:break-compares-token
 		return q.settle(now, b.Name, b.ID), store.ErrLost
 	}
-	if b.Now { //mutant:broken-hold-removed
+	e := &q.Entries[i]
+	reason := cmp.Or(strings.TrimLeft(b.Reason, freedMark), "no reason given") //mutant:break-forgets-reason
+	e.MinHold = 0                                                              //mutant:break-leaves-minimum-hold
+	e.Want = e.Weight                                                          // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
+	if b.Now {                                                                 //mutant:broken-hold-removed
+		reason = freedMark + reason
+		e.LockDelay = 0
+	}
+	e.Broken = &reason
+	if b.Now && (q.Forgets || !e.live(now)) { // nobody is left to be told //mutant:freed-hold-dropped
 		q.drop(i)
-	} else {
-		e := &q.Entries[i]
-		reason := cmp.Or(b.Reason, "no reason given") //mutant:break-forgets-reason
-		e.Broken = &reason
-		e.MinHold = 0     //mutant:break-leaves-minimum-hold
-		e.Want = e.Weight // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
 	}
 	change := q.settle(now, b.Name, b.ID)
 	change.Wrote = true
@@ -343,10 +369,13 @@ func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Cha
 	return change
 }
 
-// State is the queue as List shows it. Entries that are out of the way are not
+// State is the queue as List shows it. Entries whose time is over are not
 // in it, though they may not have been dropped yet.
 func (q *Queue) State(now Time, name string) store.State {
 	s := store.State{Name: name, Limit: int64(q.Limit()), Last: q.Last}
+	if s.Limit == 0 && len(q.Entries) > 0 { // all are freed
+		s.Limit = int64(q.Entries[0].Limit)
+	}
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.end() > now.Clock {
 			s.Entries = append(s.Entries, e.show(now))
@@ -484,7 +513,7 @@ func (e *Entry) tell(a *store.Answer) {
 func (q *Queue) inTheWay(now Time, self store.ID) store.Answer {
 	others := Queue{Last: q.Last}
 	for i := range q.Entries {
-		if e := &q.Entries[i]; e.Granted && e.ID != self { //mutant:upgrade-tells-own-hold
+		if e := &q.Entries[i]; e.Granted && !e.Freed() && e.ID != self { //mutant:upgrade-tells-own-hold
 			others.Entries = append(others.Entries, *e)
 		}
 	}
@@ -499,6 +528,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 		e := &q.Entries[j]
 		if j >= i && !e.Granted { //mutant:refusal-counts-itself
 			break
+		}
+		if e.Freed() { //mutant:freed-hold-told
+			continue
 		}
 		first = min(first, e.end()) //mutant:refusal-tells-last-end
 		if e.wants(now) {
@@ -574,6 +606,9 @@ func (q *Queue) weights(now Time) (held, least int64, waiting int, upgrading boo
 	least = store.Full
 	for i := range q.Entries {
 		e := &q.Entries[i] //mutant:writer-see-readers
+		if e.Freed() {     //mutant:freed-hold-in-the-way
+			continue
+		}
 		if e.Granted {
 			least = min(least, int64(e.Limit)) //mutant:smaller-total-heeded
 			held += int64(e.Weight)
@@ -595,7 +630,7 @@ func (e *Entry) show(now Time) store.Entry {
 	s := store.Entry{
 		ID: e.ID, Weight: int64(e.Weight), Want: int64(e.Want), Granted: e.Granted, Token: e.Token, UpgradeToken: e.UpgradeToken,
 		Expires: duration(e.Expires - now.Clock), Ends: duration(e.end() - now.Clock),
-		Broken: e.Reason(), GiveUp: e.Asks(), Owner: store.ParseOwner(e.Owner),
+		Broken: e.Reason(), Freed: e.Freed(), GiveUp: e.Asks(), Owner: store.ParseOwner(e.Owner),
 	}
 	if !e.wants(now) { //mutant:list-shows-want-expired
 		s.Want = s.Weight
@@ -613,7 +648,7 @@ func (e *Entry) show(now Time) store.Entry {
 // lost is ErrLost, with the reason where an operator broke the entry.
 func lost(e *Entry) error {
 	if e.Broken != nil {
-		return &store.LostError{Reason: *e.Broken}
+		return &store.LostError{Reason: e.Reason()}
 	}
 	return store.ErrLost
 }

@@ -8,7 +8,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-var inspect = []store.Promise{store.PromiseInspect}
+var (
+	inspect = []store.Promise{store.PromiseInspect}
+	reasons = []store.Promise{store.PromiseInspect, store.PromiseReason}
+)
 
 var breakPromises = []promise{
 	{name: "a_broken_hold_cannot_be_renewed_and_the_reason_is_told", needs: inspect, run: func(t *trial) {
@@ -117,6 +120,74 @@ var breakPromises = []promise{
 		t.breaks(b, h, "now", true)
 		t.isLost(b.breakHold(h, "gone", true), "break of what is gone")
 		b.take(b.lock(name, try)).release()
+		t.empty(name)
+	}},
+	{name: "a_hold_broken_now_cannot_be_renewed_and_the_reason_is_told", needs: reasons, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.breaks(b, h, "disk full, zürich", true)
+		k := b.take(b.lock(name, try))
+		for range 2 { // an answer may be lost
+			t.isLostFor("disk full, zürich", h.push(t.long), "renew")
+		}
+		_, err := a.Ask(t.ctx, h.claim)
+		t.isLostFor("disk full, zürich", err, "ask")
+		k.renewed()
+		t.entries(name, k.ID)
+	}},
+	{name: "a_hold_broken_now_is_listed_until_it_is_given_back", needs: reasons, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		reason := strings.Repeat("ü", store.MaxReason/2)
+		t.breaks(b, h, reason, true)
+		e, ok := t.entry(name, h.ID)
+		if !ok || !e.Freed || e.Broken != reason || !e.Granted || e.Token != h.Token || e.Expires <= 0 {
+			t.Fatalf("listed as %+v, %v, want a hold that was freed, with the reason", e, ok)
+		}
+		t.isLost(b.breakHold(h, "again", true), "break of what is freed")
+		t.isLost(b.breakHold(h, "again", false), "break of what is freed")
+		t.isLost(a.Release(t.ctx, h.Hold), "release of what is freed")
+		if e, ok := t.entry(name, h.ID); ok {
+			t.Fatalf("given back, and listed as %+v", e)
+		}
+		t.empty(name)
+	}},
+	{name: "a_hold_broken_now_is_listed_until_it_expires", needs: reasons, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, ttl(t.short)))
+		if err := b.breakHold(h, "because", true); err != nil { // it had expired
+			t.isLost(err, "break")
+		}
+		t.until("it is not listed", func() bool {
+			_, there := t.entry(name, h.ID)
+			return !there
+		})
+	}},
+	{name: "a_hold_broken_now_is_in_nobodys_way", needs: append(reasons, store.PromiseSlots), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name))
+		t.breaks(b, h, "because", true)
+		one := b.take(b.slots(name, 2, 1, try)) // what was a lock is a semaphore
+		two := b.take(b.slots(name, 2, 1, try))
+		r := a.refused(a.slots(name, 2, 1, try))
+		if r.Holding != 2 || len(r.Holders) != 2 || r.Holders[0].ID != one.ID || r.Holders[1].ID != two.ID {
+			t.Fatalf("refused by %+v, want the two that hold", r)
+		}
+		one.release()
+		two.release()
+		t.empty(name)
+		a.withdraw(h.claim)
+		if e, ok := t.entry(name, h.ID); ok {
+			t.Fatalf("withdrawn, and listed as %+v", e)
+		}
+	}},
+	{name: "a_hold_broken_now_keeps_nothing_by_its_delay_or_minimum", needs: append(reasons, store.PromiseMinHold, store.PromiseLockDelay), run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, withMinHold(t.long), withLockDelay(t.long)))
+		h.renewed()
+		t.breaks(b, h, "because", true)
+		b.take(b.lock(name, try)).release()
+		t.isLost(a.Release(t.ctx, h.Hold), "release of what is freed")
 		t.empty(name)
 	}},
 	{name: "a_break_with_a_wrong_id_is_lost_and_breaks_nothing", needs: inspect, run: func(t *trial) {
@@ -271,4 +342,13 @@ func repeatedBreak(t *trial, c Linked, after int) {
 		return err == nil || store.Definite(err)
 	})
 	t.isLost(renewed(), "renewal of a hold that was removed")
+}
+
+// isLostFor checks that the operation was lost as the hold was broken for the reason.
+func (t *trial) isLostFor(reason string, err error, what string) {
+	t.Helper()
+	var lost *store.LostError
+	if !errors.As(err, &lost) || lost.Reason != reason {
+		t.Fatalf("%s of a broken hold: %v, want a LostError with the reason %q", what, err, reason)
+	}
 }

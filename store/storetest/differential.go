@@ -162,7 +162,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 		d.unit = (max(d.d.MinTTL, 10*time.Minute) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
 	}
 	d.model = newModel(c.OneFloor)
-	d.model.oneLimit, d.model.nobodyAsks = d.lacks(store.PromiseTotals), d.lacks(store.PromiseGiveUp)
+	d.model.oneLimit, d.model.nobodyAsks, d.model.forgets = d.lacks(store.PromiseTotals), d.lacks(store.PromiseGiveUp), d.lacks(store.PromiseReason)
 	d.subjects()
 	return d
 }
@@ -377,7 +377,7 @@ func (d *duel) compare(now queue.Time, name string) {
 	if d.c.Stored != nil {
 		have, want := d.c.Stored(d.t, d.sides[0].Store, name), *q
 		for _, q := range []*queue.Queue{&have, &want} {
-			if q.OneLimit = false; len(q.Entries) == 0 {
+			if q.OneLimit, q.Forgets = false, false; len(q.Entries) == 0 {
 				q.Entries = nil
 			}
 		}

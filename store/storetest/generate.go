@@ -473,6 +473,9 @@ func (d *duel) tally(o op, out outcome, woken int) {
 	}
 	if o.kind == "break" && out.Errs[0] == "" {
 		d.counts["breaks done"]++
+		if o.broken.Now {
+			d.counts["holds freed"]++
+		}
 	}
 	if woken > 0 {
 		d.counts["wakes"]++
@@ -498,6 +501,7 @@ func (d *duel) floors() map[string]float64 {
 		},
 		store.PromiseBlock:  {"met one that waits for a block", "release that tells what of a block was used", "renew that tells what of a block was used"},
 		store.PromiseDetach: {"holds with another id"},
+		store.PromiseReason: {"holds freed"},
 		store.PromiseGiveUp: {"met one that asks to give up"},
 		store.PromiseTotals: {"met two totals"},
 	} {

@@ -78,7 +78,7 @@ func (s bare) Describe() store.Description {
 	for _, p := range []store.Promise{
 		store.PromiseMinHold, store.PromiseLockDelay, store.PromiseSlots, store.PromiseMatch,
 		store.PromisePositionTTL, store.PromiseInspect, store.PromiseUntil,
-		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach, store.PromiseExpiry, store.PromiseNotificationToken, store.PromiseDrawn,
+		store.PromiseUpgrade, store.PromiseBlock, store.PromiseDetach, store.PromiseExpiry, store.PromiseNotificationToken, store.PromiseDrawn, store.PromiseReason,
 	} {
 		d.Lacks[p] = "it is a test"
 	}

@@ -61,6 +61,7 @@ type model struct {
 
 	oneLimit   bool // the store lacks PromiseTotals
 	nobodyAsks bool // it lacks PromiseGiveUp
+	forgets    bool // it lacks PromiseReason
 }
 
 func newModel(oneFloor bool) *model {
@@ -70,7 +71,7 @@ func newModel(oneFloor bool) *model {
 func (m *model) queue(name string) *queue.Queue {
 	q := m.names[name]
 	if q == nil {
-		q = &queue.Queue{OneLimit: m.oneLimit}
+		q = &queue.Queue{OneLimit: m.oneLimit, Forgets: m.forgets}
 		m.names[name] = q
 	}
 	if m.oneFloor && len(q.Entries) == 0 {
