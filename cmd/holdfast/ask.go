@@ -78,7 +78,7 @@ func (j *job) askFor() error {
 	if err != nil {
 		return err
 	}
-	j.where = s.Describe().Store
+	j.at(s)
 	owner := holdfast.ThisProcess()
 	owner.Program = programOf(os.Getppid())
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Duration(j.ttl), AskToGiveUp: j.asks, Owner: owner, Logger: logger(false)})

@@ -141,7 +141,7 @@ func (p *program) wait(ctx context.Context, name string, limit time.Duration) er
 func inTheWay(s store.State) store.State {
 	var entries []store.Entry
 	for _, e := range s.Entries {
-		if e.Granted {
+		if e.Granted && !e.Freed { //mutant:cmd-freed-is-in-the-way
 			entries = append(entries, e)
 		}
 	}

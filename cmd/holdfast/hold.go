@@ -14,10 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// at notes what is told of the store.
+func (j *job) at(s store.Store) {
+	d := s.Describe()
+	j.where = d.Store
+	_, j.forgets = d.Lacks[store.PromiseReason]
+}
+
 // hold runs the command under the leases and gives them back.
 func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal) error {
 	s := &supervisor{
-		leases: leases, signals: signals, where: j.where, ends: j.ends.Signal, preserve: j.preserve, start: clock.Now(), deadline: until(leases),
+		leases: leases, signals: signals, where: j.where, forgets: j.forgets, ends: j.ends.Signal, preserve: j.preserve, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
 	}
 	if !leases.Valid() { // we were stopped meanwhile

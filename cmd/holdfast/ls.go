@@ -254,7 +254,7 @@ func printOne(w io.Writer, lines []line, last int64) error {
 		if l.Broken != "" {
 			fmt.Fprintf(t, "  broken:\t%s\n", l.Broken)
 		}
-		label := map[string]string{"waiting": "lapses in", "expired": "free in", "broken": "expires in"}[l.State]
+		label := map[string]string{"waiting": "lapses in", "expired": "free in", "freed": "forgotten in"}[l.State]
 		fmt.Fprintf(t, "  %s:\t%s\n", cmp.Or(label, "expires in"), l.expiresText())
 	}
 	return t.Flush()

@@ -173,12 +173,13 @@ type job struct {
 	ends, giveUp                       endSignal
 	preserve, foreground               bool
 
-	waits bool // -w was given
-	begun time.Time
-	where string // the store, for people
-	names []string
-	argv  []string
-	path  string // of the command
+	waits   bool // -w was given
+	begun   time.Time
+	where   string // the store, for people
+	forgets bool   // the store keeps no reason of a break --now
+	names   []string
+	argv    []string
+	path    string // of the command
 }
 
 var errNoCommand = errors.New("no command: write it after --")
@@ -297,7 +298,7 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err != nil {
 		return exit(err)
 	}
-	j.where = s.Describe().Store
+	j.at(s)
 	if stderr.journal != nil {
 		stderr.journal.store = j.where
 	}

@@ -116,7 +116,7 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	if err != nil {
 		return err
 	}
-	j.where = s.Describe().Store
+	j.at(s)
 	if stderr.journal != nil {
 		stderr.journal.store = j.where
 	}
@@ -214,7 +214,7 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal) 
 		code = exitTimeout
 		tell("%s: held past --at-most-for %v; giving it back", name, time.Duration(j.atMost))
 	case <-leases.Lost():
-		tellLost("%s", whyLost(name, context.Cause(leases.Context(context.Background()))))
+		tellLost("%s", whyLost(name, context.Cause(leases.Context(context.Background())), j.forgets))
 		if c != nil {
 			c.stop()
 		}
@@ -226,7 +226,7 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal) 
 	}
 	switch err := leases.Release(); {
 	case errors.Is(err, holdfast.ErrLost):
-		tellLost("%s", whyLost(name, err))
+		tellLost("%s", whyLost(name, err, j.forgets))
 		return &exitError{code: exitLost}
 	case err != nil && code == 0:
 		return say(err, name, j.where, 0)

@@ -23,6 +23,7 @@ type supervisor struct {
 	group   *group
 	signals <-chan os.Signal
 	where   string // the store, for people
+	forgets bool   // the store keeps no reason of a break --now
 
 	ends     os.Signal // what asks the command to end
 	preserve bool      // the command's own code in place of 124
@@ -79,7 +80,7 @@ func (s *supervisor) supervise() {
 		case <-lost:
 			lost = nil
 			if s.code != exitLost {
-				tellLost("%s", whyLost(s.name(), context.Cause(s.leases.Context(context.Background()))))
+				tellLost("%s", whyLost(s.name(), context.Cause(s.leases.Context(context.Background())), s.forgets))
 				s.end(exitLost)
 			}
 		case why := <-s.requests:
@@ -280,7 +281,7 @@ func (s *supervisor) result() int {
 	case s.code == exitLost: // told before
 		return exitLost
 	case errors.Is(err, holdfast.ErrLost):
-		tellLost("%s", whyLost(s.name(), err))
+		tellLost("%s", whyLost(s.name(), err, s.forgets))
 		return exitLost
 	case s.code == exitTimeout && s.preserve: //mutant:run-preserves-status
 	case s.code != 0:
@@ -300,8 +301,8 @@ func (s *supervisor) name() string {
 	return strings.Join(names, ", ")
 }
 
-// whyLost is the loss of a lock, for people.
-func whyLost(name string, err error) string {
+// whyLost is the loss of a lock, for people. forgets: the store keeps no reason of a break --now.
+func whyLost(name string, err error, forgets bool) string {
 	broken := (*store.LostError)(nil)
 	if errors.As(err, &broken) {
 		if broken.Reason == "" {
@@ -310,8 +311,12 @@ func whyLost(name string, err error) string {
 		return name + ": broken by an operator: " + broken.Reason
 	}
 	_, why, _ := strings.Cut(err.Error(), ": "+holdfast.ErrLost.Error())
-	if why = strings.TrimPrefix(why, ": "); why == "" {
+	switch why = strings.TrimPrefix(why, ": "); {
+	case why != "":
+	case forgets:
 		why = "the store has this hold no longer: it was broken with --now, or the store's data was deleted"
+	default: // a break tells its reason
+		why = "the store has this hold no longer: its data was deleted, or a fail-over lost it"
 	}
 	return name + ": lost: " + why
 }
