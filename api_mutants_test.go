@@ -50,5 +50,7 @@ var apiMutants = []mutant.Broken{
 	// Who holds.
 	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),
 	one("a list is in any order", "TestList_IsByPrefixAndInOrder", "list-unordered", mutant.Delete()),
+	one("who was freed holds", "TestBreak_NowIsToldToTheHolderAndListed", "freed-hold-is-a-holder", mutant.Line("case e.Freed && e.Token < 0:")),
+	one("who was freed leads", "TestObserve_WhoWasFreedDoesNotLead", "freed-leader-leads", mutant.Cond("e.Freed && e.Token < 0")),
 	one("what is over is held", "TestHeld_IsWhatThisProcessHolds", "held-though-over", mutant.Return("all")),
 }

@@ -159,6 +159,45 @@ func TestBreak_NowLetsTheNextIn(t *testing.T) {
 	})
 }
 
+// The holder has the reason with its next renewal, and nothing is left of it then.
+func TestBreak_NowIsToldToTheHolderAndListed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		l, ops := lock(t, candidate(t, mem, "one"), "a"), candidate(t, mem, "ops")
+		if err := ops.Break(t.Context(), Break{Name: "a", ID: l.ID(), Token: l.Token(), Reason: "gone", By: "alice", Now: true}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ops.Look(t.Context(), "a")
+		if err != nil || len(got.Holders) != 0 || len(got.Freed) != 1 || got.Freed[0].ID != l.ID() || got.Freed[0].Broken != "alice: gone" {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		<-l.Lost()
+		if err := context.Cause(l.Context(t.Context())); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "alice: gone") {
+			t.Fatal(err)
+		}
+		is(t, l.Release(), ErrLost)
+		same(t, "entries", len(stored(mem, "a").Entries), 0)
+	})
+}
+
+func TestObserve_WhoWasFreedDoesNotLead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		term, err := candidate(t, mem, "one").Election("leader").Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ops := candidate(t, mem, "ops")
+		if err := ops.Break(t.Context(), Break{Name: "leader", ID: term.ID(), Token: term.Token(), Reason: "gone", Now: true}); err != nil {
+			t.Fatal(err)
+		}
+		leader, err := ops.Election("leader").Leader(t.Context())
+		if err != nil || leader.ID != "" {
+			t.Fatalf("%+v, %v", leader, err)
+		}
+	})
+}
+
 func TestBreak_NothingElseIsHit(t *testing.T) {
 	mem := memstore.New()
 	locks := locker(t, mem, nil)

@@ -105,6 +105,8 @@ var mutants = []mutant.Broken{
 	one("a look waits for its driver", "TestALookDoesNotWaitForADriverThatHeedsNoContext", "cmd-look-is-bounded", mutant.Delete()),
 	one("an unreachable store is many lines", "TestCommandOnFiles/doctor-tells-whether-a-store-will-do", "cmd-doctor-one-line", mutant.Return("false")),
 	one("any answer breaks", "TestBreakAsksAtATerminal", "cmd-break-needs-yes", mutant.Cond("answer == \"no\"")),
+	one("what was freed is held", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-held", mutant.Line("case e.Freed && e.Token < 0:")),
+	one("what was freed is in the way", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-in-the-way", mutant.Cond("e.Granted")),
 	one("the end of stdin is not seen", "TestCommandOnFiles/hold-speaks-json", "hold-ends-with-stdin", mutant.Delete()),
 	one("the end of the script is not seen", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-ends-with-descriptor", mutant.Delete()),
 	one("the process in the background has the descriptor", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-inherits-nothing", mutant.Delete()),

@@ -602,7 +602,7 @@ func (w *world) breaking(t *rapid.T) {
 	}
 	was.Broken, was.MinHold, was.Want = &b.Reason, 0, was.Weight
 	if b.Now {
-		was.Broken, was.LockDelay = new("\x01" + b.Reason), 0
+		was.Broken, was.LockDelay = new("\x01"+b.Reason), 0
 	}
 	e = find(w.q, c.ID)
 	switch {
