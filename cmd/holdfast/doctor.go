@@ -132,7 +132,7 @@ func checked(ctx context.Context, c store.Checker) []store.Finding {
 	case all := <-found:
 		return all
 	case <-time.After(lookTime + 500*time.Millisecond):
-		return []store.Finding{{About: "server", Err: silentStore}}
+		return []store.Finding{{About: "server", Err: errSilent}}
 	}
 }
 

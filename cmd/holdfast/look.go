@@ -90,8 +90,8 @@ func closeSoon(c io.Closer) {
 	}
 }
 
-// silentStore is the error of a store that did not answer within d.
-var silentStore = fmt.Errorf("%w: %w", holdfast.ErrUnavailable, context.DeadlineExceeded)
+// errSilent is the error of a store that did not answer within d.
+var errSilent = fmt.Errorf("%w: %w", holdfast.ErrUnavailable, context.DeadlineExceeded)
 
 // all reads the entries of the name, or of all names if it is empty, for d at most. What
 // cannot be read is in errs, and the rest is read nevertheless.
@@ -115,8 +115,7 @@ func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]s
 			mu.Unlock()
 		}
 	}()
-	var over <-chan struct{}
-	over = ctx.Done() //mutant:cmd-look-is-bounded
+	over := ctx.Done() //mutant:cmd-look-is-bounded
 	silent := false
 	select {
 	case <-done:
@@ -127,7 +126,7 @@ func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]s
 	defer mu.Unlock()
 	found, wrong := slices.Clone(states), slices.Clone(errs)
 	if silent && len(wrong) == 0 {
-		wrong = append(wrong, silentStore)
+		wrong = append(wrong, errSilent)
 	}
 	for i, err := range wrong {
 		wrong[i] = say(err, name, in.where, min(d, time.Since(begin)))
@@ -157,6 +156,6 @@ func (in *inspected) change(ctx context.Context, do func(context.Context) error)
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return silentStore
+		return errSilent
 	}
 }

@@ -46,7 +46,7 @@ func TestAStoreThatWasSilentIsNotWaitedForAgain(t *testing.T) {
 		held bool
 		most time.Duration
 	}{
-		{exit(say(refused, "a", "S", 0)), false, 0}, {exit(silentStore), false, 100 * time.Millisecond}, {&exitError{code: exitLost}, true, 100 * time.Millisecond},
+		{exit(say(refused, "a", "S", 0)), false, 0}, {exit(errSilent), false, 100 * time.Millisecond}, {&exitError{code: exitLost}, true, 100 * time.Millisecond},
 		{&exitError{code: exitHeld}, false, 500 * time.Millisecond}, {&exitError{code: 0}, true, 2 * time.Second},
 	} {
 		if d := closesFor(c.err, c.held); d > c.most {

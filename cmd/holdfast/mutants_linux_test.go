@@ -102,7 +102,7 @@ var mutants = []mutant.Broken{
 	broken("a store that was silent is waited for again", "TestAStoreThatWasSilentIsNotWaitedForAgain",
 		mutant.At("cmd-closed-port-is-left", mutant.Cond("WAS && false")),
 		mutant.At("cmd-silent-store-is-left", mutant.Cond("WAS && false"))),
-	one("a look waits for its driver", "TestALookDoesNotWaitForADriverThatHeedsNoContext", "cmd-look-is-bounded", mutant.Delete()),
+	one("a look waits for its driver", "TestALookDoesNotWaitForADriverThatHeedsNoContext", "cmd-look-is-bounded", mutant.Value("(<-chan struct{})(nil)")),
 	one("an unreachable store is many lines", "TestCommandOnFiles/doctor-tells-whether-a-store-will-do", "cmd-doctor-one-line", mutant.Return("false")),
 	one("any answer breaks", "TestBreakAsksAtATerminal", "cmd-break-needs-yes", mutant.Cond("answer == \"no\"")),
 	one("what was freed is held", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-held", mutant.Line("case e.Freed && e.Token < 0:")),

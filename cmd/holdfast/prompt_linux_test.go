@@ -200,7 +200,7 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		{wrapped(holdfast.ErrInvalid, "TTL 2m0s is over the store's greatest, 1m0s"), "x", where, 0, "x: " + where + ": TTL 2m0s is over the store's greatest, 1m0s"},
 		{fmt.Errorf("lock: %w", &store.MismatchError{Have: store.Full, Want: 3}), "x", where, 0, "x: in use as a lock, you asked for --slots K/3: all who use a name must ask for the same kind"},
 		{refused("a:1: dial tcp a:1: connect: connection refused; b:1: i/o timeout"), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed: a:1: connection refused; b:1: i/o timeout"},
-		{silentStore, "", where, 4 * time.Second, where + ": no answer within 4s"},
+		{errSilent, "", where, 4 * time.Second, where + ": no answer within 4s"},
 	} {
 		if got := say(c.err, c.name, c.where, c.waited).Error(); got != c.want {
 			t.Errorf("%v:\n%s, want\n%s", c.err, got, c.want)
