@@ -50,9 +50,7 @@ func Run(t *testing.T, s Subject) {
 	t.Helper()
 	first := s.Open(t)
 	traits, sessions := first.Traits(), first.SessionTraits()
-	_, peeks := first.(record.Peeker)
-	_, replaceable := first.(session.Replaceable)
-	_, watches := first.(record.NameWatcher)
+	can := abilitiesOf(first)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a backend just opened: %v", err)
 	}
@@ -62,7 +60,7 @@ func Run(t *testing.T, s Subject) {
 	if traits.MaxRecord <= 0 || traits.Retention <= 0 {
 		t.Fatalf("Traits: MaxRecord %d, Retention %v", traits.MaxRecord, traits.Retention)
 	}
-	run(t, s, traits, sessions, peeks, replaceable, readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, watchPromises, listPromises,
+	run(t, s, traits, sessions, can, readPromises, swapPromises, retentionPromises, joinPromises, voidPromises, lateJoinPromises, notifyPromises, watchPromises, listPromises,
 		sessionPromises, endPromises, leftPromises, closePromises)
 }
 
@@ -71,11 +69,11 @@ func RunSessions(t *testing.T, s Subject) {
 	t.Helper()
 	first := s.Open(t)
 	sessions := first.SessionTraits()
-	_, replaceable := first.(session.Replaceable)
+	can := abilitiesOf(first)
 	if err := first.Close(); err != nil {
 		t.Fatalf("Close of a backend just opened: %v", err)
 	}
-	run(t, s, record.Traits{}, sessions, false, replaceable, sessionPromises, endPromises, leftPromises)
+	run(t, s, record.Traits{}, sessions, can, sessionPromises, endPromises, leftPromises)
 }
 
 // OnlySessions is a backend that has sessions and no records.
@@ -102,7 +100,17 @@ type noRecords struct{ record.Backend } // nil: none is called
 
 func (s sessionsOnly) Close() error { return s.end() }
 
-func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits, peeks, replaceable bool, all ...[]promise) {
+// abilities are what a backend can do besides.
+type abilities struct{ peek, tellServer, watch bool }
+
+func abilitiesOf(b record.Backend) (can abilities) {
+	_, can.peek = b.(record.Peeker)
+	_, can.tellServer = b.(session.Replaceable)
+	_, can.watch = b.(record.NameWatcher)
+	return can
+}
+
+func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits, can abilities, all ...[]promise) {
 	t.Helper()
 	t.Run("promise", func(t *testing.T) {
 		seen := map[string]bool{}
@@ -117,13 +125,13 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 					if why := p.skips(s, traits, sessions); why != "" {
 						t.Skip(why)
 					}
-					if p.peeks && !peeks {
+					if p.peeks && !can.peek {
 						t.Skip("the backend is no Peeker")
 					}
-					if p.server && !replaceable {
+					if p.server && !can.tellServer {
 						t.Skip("the backend does not tell its server: none follows that has forgotten what this has answered")
 					}
-					if p.watches && (!watches || !traits.Notifies) {
+					if p.watches && (!can.watch || !traits.Notifies) {
 						t.Skip("the backend is no NameWatcher")
 					}
 					p.run(&trial{T: t, s: s, traits: traits, sessions: sessions, ctx: t.Context()})
