@@ -197,3 +197,5 @@ func selects(e ast.Expr, pkg, name string) bool {
 	x, ok := sel.X.(*ast.Ident)
 	return ok && x.Name == pkg && sel.Sel.Name == name
 }
+
+func TestTheExampleOfRunPasses(t *testing.T) { testStore(t) }
