@@ -24,7 +24,7 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 	}
 	defer s.Close()
 	watch := monitor(t, server.Addr)
-	const few, many = 40, 2000
+	const few, many = 40, 1000
 	type work struct{ commands, bytes int }
 	done := map[string]map[int]work{}
 	for _, n := range []int{few, many} {

@@ -4,6 +4,8 @@
 // name, applies the rule, and swaps the record if nobody has written it since.
 //
 // A server is connected by a [Backend]. Package store/record/recordtest tests one.
+//
+// Laws that are cited by their numbers are those of docs/design.md, "Records and sessions".
 package record
 
 import (

@@ -6,6 +6,8 @@
 //
 // A store gives a [Backend]: five requests and, where its server reports the end
 // of a session, a sixth. Package store/record builds locks on it, and so does pgstore.
+//
+// Laws that are cited by their numbers are those of docs/design.md, "Records and sessions".
 package session
 
 import (
