@@ -64,7 +64,8 @@
 // The context of a claim bounds its waiting, and nothing after that. Its values
 // reach the driver of the store with all calls that serve this claim alone, its
 // release too, so that a trace has them: never its end or its deadline. A call for
-// many claims at once, as a renewal, has no values. If your driver takes a
+// many claims at once, as a renewal, has no values; Claims of package store tells
+// what traces the driver which claims it serves. If your driver takes a
 // transaction from the context, give the store a client of its own.
 //
 // # Errors
@@ -80,7 +81,8 @@
 // # Stores
 //
 // Package memstore is for one process and for tests, filestore for the
-// processes of one host, redisstore for a fleet. What each one promises is in
-// its package documentation under the same headings. docs/design.md has the
-// rule they all keep.
+// processes of one host; redisstore, pgstore, mysqlstore, mssqlstore, mongostore,
+// etcdstore, zkstore and natsstore are for a fleet, each a module of its own. What
+// each one promises is in its package documentation under the same headings.
+// docs/stores.md is a table to choose by, docs/design.md has the rule they all keep.
 package holdfast

@@ -13,8 +13,9 @@ import (
 // the candidates are. It is the [Locker.Mutex] of the name: who holds it leads.
 // Candidates of one process are served in the order of arrival; processes take
 // turns, in the order in which the first candidate of each came (see
-// [Lock.Lock]). A candidate is known to others by Options.Owner and Options.Note. It keeps no state of its own and
-// is safe for concurrent use.
+// [Lock.Lock]). A candidate is known to others by Options.Owner and Options.Note,
+// and a leader can change its note: [Lease.SetNote]. It keeps no state of its own
+// and is safe for concurrent use.
 type Election struct{ claimed engine.Target }
 
 // Election returns the election of the name: any UTF-8 of 1 to 512 bytes. A bad

@@ -51,9 +51,9 @@ const (
 	// EventHandedOver: a claim got its hold from another of this process, and the
 	// store was not asked. After is as for EventGranted.
 	EventHandedOver
-	// EventRefused: a claim ended without a hold as others were ahead: a try, or
-	// a wait that its context or Options.Wait ended. Err matches ErrHeld. After
-	// counts from the call.
+	// EventRefused: a claim ended without a hold as others were ahead: a try, a
+	// wait that its context or Options.Wait ended, or one that Options.MaxWaiting did
+	// not let wait. Err matches ErrHeld. After counts from the call.
 	EventRefused
 	// EventFailed: a claim ended without a hold, and no answer of the store says
 	// that others were ahead: Err matches ErrUnavailable if it is indeterminate what
