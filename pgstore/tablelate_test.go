@@ -222,7 +222,10 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 		if err := s.Release(t.Context(), store.Hold{Name: "n", ID: claim.ID}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it is taken out", func() bool { return taken.Load() > 1 })
+		until(t, "it is taken out, and that was answered", func() bool {
+			m, known := knows(s, claim.ID)
+			return taken.Load() > 1 && (!known || m.busy == 0)
+		})
 		late(t, s, s.do.askBehind, args)
 		if st := state(t, s, "n"); len(st.Entries) == 1 {
 			return false
