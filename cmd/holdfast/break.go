@@ -78,16 +78,25 @@ func (p *program) breakHold(ctx context.Context, b holdfast.Break) error {
 	return in.breakIt(ctx, b)
 }
 
-// breakIt breaks the hold and says when the next gets the lock.
-func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
+// breakOne breaks the hold; the error is in our own words.
+func (in *inspected) breakOne(ctx context.Context, b holdfast.Break) error {
 	name := printable(b.Name)
 	switch err := in.change(ctx, func(ctx context.Context) error { return in.locks.Break(ctx, b) }); {
 	case errors.Is(err, holdfast.ErrLost):
 		return &message{fmt.Sprintf("%s: there is no such hold; see 'holdfast show %s'%s", name, name, in.meant(ctx, b.Name)), err}
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return &message{say(err, b.Name, in.where, lookTime).Error() + "; it may be broken or not: see 'holdfast show'", err}
-	case err != nil:
+	default:
 		return say(err, b.Name, in.where, lookTime)
+	}
+}
+
+// breakIt breaks the hold and says when the next gets the lock.
+func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
+	name := printable(b.Name)
+	switch err := in.breakOne(ctx, b); {
+	case err != nil:
+		return err
 	case b.Now:
 		tell("%s is free now; its holder may work until its next renewal: only the token protects", name)
 		return nil

@@ -21,6 +21,7 @@ import (
 
 func (p *program) lsCommand() *cobra.Command {
 	var asJSON bool
+	var every duration
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List who holds locks and who waits",
@@ -30,13 +31,37 @@ order in which they will be served.
 The state of a line is "held"; "broken": an operator has broken the hold, and it
 is not renewed any more; "freed": broken with --now, so it keeps nobody out, and
 is shown until its holder knows; "expired": its holder has ended, but the name
-stays taken, by --at-least-for or a lock delay; or "waiting".`,
+stays taken, by --at-least-for or a lock delay; or "waiting".
+
+With --watch, ls goes on until a signal ends it, and then exits with 128+N. At a
+terminal it draws the list again after each read. In a pipe it prints the whole
+list whenever a holder or a waiter has come, gone or changed state; with --json
+such a list is one line: an object with "time" and "entries". A renewal is no
+change. A store that does not answer is reported once, and read again with
+growing pauses. A slow store is read less often.`,
 		Example: `  holdfast ls
+  holdfast ls --watch=5s
   holdfast ls --json | jq -r 'select(.state == "held") | .name'`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return exit(p.list(cmd, "", asJSON)) },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.Flags().Changed("watch") {
+				return fmt.Errorf("ls takes no argument; write --watch=%.20s", args[0])
+			}
+			return cobra.NoArgs(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("watch") {
+				if time.Duration(every) < leastPause {
+					return fmt.Errorf("--watch=%v: a store is not read more than once a second", time.Duration(every))
+				}
+				return exit(p.watchList(cmd.Context(), time.Duration(every), asJSON))
+			}
+			return exit(p.list(cmd, "", asJSON))
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	cmd.Flags().Var(&every, "watch", "go on, and read the store again every `DUR` (1s if only --watch is given)")
+	cmd.Flags().Lookup("watch").NoOptDefVal = "1s"
+	cmd.RegisterFlagCompletionFunc("watch", cobra.NoFileCompletions)
 	return cmd
 }
 

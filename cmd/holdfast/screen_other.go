@@ -2,11 +2,14 @@
 
 package main
 
+import "os"
+
 // A screen is where a status line is shown: nowhere on this system.
 type screen struct{}
 
-func openScreen() *screen { return nil }
-
+func openScreen() *screen        { return nil }
+func screenOn(*os.File) *screen  { return nil }
+func (*screen) rows() int        { return 0 }
 func (*screen) columns() int     { return 0 }
 func (*screen) foreground() bool { return false }
 

@@ -10,13 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
-// A screen is the terminal that stderr is, if it is the one of our session and
-// can do what a status line needs.
+// A screen is a terminal that can do what a status line needs.
 type screen struct{ fd int }
 
-// openScreen returns nil if there is none.
-func openScreen() *screen {
-	s := &screen{int(os.Stderr.Fd())}
+// openScreen is the screen that stderr is; nil if it is none.
+func openScreen() *screen { return screenOn(os.Stderr) }
+
+// screenOn is the screen that the file is; nil if it is none.
+func screenOn(f *os.File) *screen {
+	s := &screen{int(f.Fd())}
 	if term := os.Getenv("TERM"); term == "" || term == "dumb" || !front.IsTerminal(s.fd) {
 		return nil
 	}
@@ -30,6 +32,15 @@ func (s *screen) columns() int {
 		return 80
 	}
 	return int(size.Col)
+}
+
+// rows is how high it is now; 24 where it does not say.
+func (s *screen) rows() int {
+	size, err := unix.IoctlGetWinsize(s.fd, unix.TIOCGWINSZ)
+	if err != nil || size.Row == 0 {
+		return 24
+	}
+	return int(size.Row)
 }
 
 // foreground reports whether the job that we are has the terminal.

@@ -32,8 +32,8 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// newTerminal starts a program as the first on a terminal.
-func newTerminal(t *testing.T, program string, args ...string) *shell {
+// openTerminal makes a terminal: what is typed on the master is read from the slave.
+func openTerminal(t *testing.T) (master, slave *os.File) {
 	ptmx, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -45,11 +45,17 @@ func newTerminal(t *testing.T, program string, args ...string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	master := os.NewFile(uintptr(ptmx), "/dev/ptmx") // to close it ends a read
-	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	master = os.NewFile(uintptr(ptmx), "/dev/ptmx") // to close it ends a read
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return master, slave
+}
+
+// newTerminal starts a program as the first on a terminal.
+func newTerminal(t *testing.T, program string, args ...string) *shell {
+	master, slave := openTerminal(t)
 	bash := exec.Command(program, args...)
 	bash.Dir = t.TempDir()
 	bash.Env = append(os.Environ(), "HOLDFAST_STORE="+storeIn(bash.Dir), "PS1=READY> ", "TERM=dumb")

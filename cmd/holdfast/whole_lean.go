@@ -13,7 +13,7 @@ import (
 // whole is the whole program, if the package has one: its linker sets it.
 var whole string
 
-// handOver becomes the whole program if the command line names a store that only that has. It is called before the link
+// handOver becomes the whole program if the command line names a store, or a command, that only that has. It is called before the link
 // to the front is opened, which the whole program does then.
 func handOver(args []string) {
 	if whole == "" {
@@ -28,11 +28,15 @@ func handOver(args []string) {
 	chosen := choice{by: "HOLDFAST_STORE_FILE"}
 	if file, err := os.Stat(os.Getenv(chosen.by)); err != nil || file.Mode().IsRegular() {
 		chosen, err = choose(storeURL(root.PersistentFlags().Lookup("store").Value.String()))
-		if err != nil || !all.LeftOut(chosen.url) {
+		if cmd.Name() != "top" && (err != nil || !all.LeftOut(chosen.url)) {
 			return
 		}
 	}
 	err = unix.Exec(whole, os.Args, append(os.Environ(), handedEnv+"="+version()))
-	tell("the store that %s names is for the whole program, %s: %v", chosen.by, whole, err)
+	what := "the store that " + chosen.by + " names"
+	if cmd.Name() == "top" {
+		what = "top"
+	}
+	tell("%s is for the whole program, %s: %v", what, whole, err)
 	quit(exitInternal)
 }

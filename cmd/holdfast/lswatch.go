@@ -1,0 +1,248 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// How often a store is read for somebody who watches.
+const (
+	leastPause = time.Second      // between two reads; the shortest interval
+	mostPause  = 30 * time.Second // between two reads of a store that is away
+	slowFactor = 4                // a store rests this many times as long as it took to answer
+)
+
+// A viewer reads all names of a store again and again, also of one that cannot be
+// opened yet.
+type viewer struct {
+	p  *program
+	in *inspected // nil: not opened
+}
+
+// A reading is what one read of all names gave.
+type reading struct {
+	states []store.State // by name
+	where  string        // the store, for people; "" if it was not opened
+	err    error         // nil, or what could not be read
+	at     time.Time     // when the read ended
+	took   time.Duration
+}
+
+// away reports whether the store did not answer.
+func (r *reading) away() bool { return unanswered(r.err) }
+
+func unanswered(err error) bool {
+	return errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// hopeless reports whether to ask again is no use.
+func (r *reading) hopeless() bool {
+	if r.err == nil || r.away() {
+		return false
+	}
+	for _, last := range []error{holdfast.ErrDenied, holdfast.ErrUnsupported, holdfast.ErrInvalid} {
+		if errors.Is(r.err, last) {
+			return true
+		}
+	}
+	return r.where == "" // it cannot be opened
+}
+
+// read reads once. It is not called from two goroutines at once.
+func (v *viewer) read(ctx context.Context) reading {
+	begin := time.Now()
+	var r reading
+	if v.in == nil {
+		v.in, r.err = v.p.inspector(choose(v.p.store))
+	}
+	if v.in != nil {
+		var errs []error
+		r.where = v.in.where
+		r.states, errs = v.in.all(ctx, "", lookTime)
+		r.states, r.err = byName(r.states), oneOf(errs)
+	}
+	r.at = time.Now()
+	r.took = r.at.Sub(begin)
+	return r
+}
+
+func (v *viewer) close() {
+	if v.in != nil {
+		v.in.done()
+	}
+}
+
+// A rhythm says when to read next.
+type rhythm struct {
+	every time.Duration // as the user wants it, leastPause at least
+	fails int           // reads one after the other that were not answered
+}
+
+// next is the pause after a read: longer after a slow answer, and doubled with each
+// that did not come.
+func (y *rhythm) next(r *reading) time.Duration {
+	pause := max(y.every, leastPause)
+	if !r.away() {
+		y.fails = 0
+		return max(pause, min(slowFactor*r.took, mostPause)) //mutant:cmd-slow-store-rests
+	}
+	y.fails++
+	for range y.fails {
+		if pause < mostPause {
+			pause = min(2*pause, mostPause) //mutant:cmd-store-away-rests
+		}
+	}
+	return pause
+}
+
+// A watched prints what ls prints, each time that something has changed.
+type watched struct {
+	to     io.Writer
+	json   bool
+	screen *screen // nil: no terminal, so each change is a block of its own
+	last   string  // what was printed, without what moves by itself
+	any    bool    // something was printed
+	away   bool    // that the store is away was said
+	told   string  // the last error that was said of a store that answers
+}
+
+// watchList is ls --watch: it ends by a signal, or because the store is one that can
+// never be read.
+func (p *program) watchList(ctx context.Context, every time.Duration, asJSON bool) error {
+	ends := ending(false, nil)
+	w := &watched{to: os.Stdout, json: asJSON}
+	if !asJSON {
+		w.screen = screenOn(os.Stdout)
+	}
+	v, pace := &viewer{p: p}, rhythm{every: every}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for {
+		read := make(chan reading, 1)
+		go func() { read <- v.read(ctx) }()
+		var r reading
+		select {
+		case sig := <-ends:
+			return endedBy(sig) // the read is left alone: a store that hangs must not hold us up
+		case r = <-read:
+		}
+		if err := w.show(&r); err != nil {
+			v.close()
+			return err
+		}
+		select {
+		case sig := <-ends:
+			v.close()
+			return endedBy(sig)
+		case <-time.After(pace.next(&r)):
+		}
+	}
+}
+
+// endedBy is how a command ends that goes on until a signal.
+func endedBy(sig os.Signal) error { return &exitError{code: codeOfSignal(sig)} }
+
+// show prints the reading if that is new; the error is one that ends the watching.
+func (w *watched) show(r *reading) error {
+	switch {
+	case r.away():
+		if !w.away { //mutant:cmd-watch-says-away-once
+			tell("%v; asking again until it answers", r.err)
+		}
+		w.away = true
+		return nil
+	case r.hopeless():
+		return r.err
+	case r.err == nil:
+		w.told = ""
+	case w.told != r.err.Error():
+		w.told = r.err.Error()
+		tell("%v", r.err)
+	}
+	w.away = false
+	lines := linesOf(r.states, r.at)
+	now := steady(lines)
+	if w.any && now == w.last && w.screen == nil { //mutant:cmd-watch-prints-changes
+		return nil
+	}
+	w.last = now
+	var b bytes.Buffer
+	switch {
+	case w.json:
+		if err := writeSnapshot(&b, r.at, lines); err != nil {
+			return err
+		}
+	case w.screen != nil:
+		w.draw(&b, r, lines)
+	default:
+		fmt.Fprintf(&b, "%s  %s\n", r.at.Format(time.DateTime), r.where)
+		writeLocks(&b, lines)
+		fmt.Fprintln(&b)
+	}
+	w.any = true
+	_, err := w.to.Write(b.Bytes())
+	return err
+}
+
+// draw draws over what is on the screen, as much as it has room for.
+func (w *watched) draw(b *bytes.Buffer, r *reading, lines []line) {
+	var text bytes.Buffer
+	fmt.Fprintf(&text, "%s  %s\n\n", r.at.Format(time.DateTime), r.where)
+	writeLocks(&text, lines)
+	columns, rows := w.screen.columns(), w.screen.rows()
+	all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	if len(all) > rows-1 && rows > 2 {
+		left := len(all) - (rows - 2)
+		all = append(all[:rows-2], fmt.Sprintf("and %d more lines", left))
+	}
+	if !w.any {
+		b.WriteString("\x1b[2J")
+	}
+	b.WriteString("\x1b[H")
+	for _, l := range all {
+		b.WriteString(fit(plainText(l), columns-1) + "\x1b[K\n")
+	}
+	b.WriteString("\x1b[J")
+}
+
+func writeLocks(w io.Writer, lines []line) {
+	if len(lines) == 0 {
+		fmt.Fprintln(w, "no lock is in use")
+		return
+	}
+	_ = printTable(w, lines) // into memory
+}
+
+// A snapshot is one line of ls --watch --json. docs/stability.md promises it.
+type snapshot struct {
+	Time    string `json:"time"` // RFC 3339
+	Entries []line `json:"entries"`
+}
+
+func writeSnapshot(w io.Writer, at time.Time, lines []line) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(snapshot{at.Format(time.RFC3339Nano), append([]line{}, lines...)})
+}
+
+// steady is what of the lines changes only if somebody does something: a renewal, and
+// time that goes by, are no change.
+func steady(lines []line) string {
+	still := slices.Clone(lines)
+	for i := range still {
+		still[i].Expires, still[i].Since = 0, ""
+	}
+	text, _ := json.Marshal(still)
+	return string(text)
+}

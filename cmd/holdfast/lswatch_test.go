@@ -1,0 +1,147 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+var watchedAt = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+// entryOf is a hold, or a waiter if the token is 0.
+func entryOf(id byte, token int64, host, note string) store.Entry {
+	e := store.Entry{Owner: holdfast.Owner{Host: host, PID: 7, Program: "job", Note: note}, Weight: store.Full, Token: token, Granted: token > 0, N: 1}
+	e.ID[0] = id
+	e.Age, e.Expires, e.Ends = 10*time.Second, 30*time.Second, 30*time.Second
+	return e
+}
+
+func stateWith(name string, entries ...store.Entry) store.State {
+	return store.State{Name: name, Limit: store.Full, Entries: entries}
+}
+
+func readingOf(states ...store.State) *reading {
+	return &reading{states: byName(states), where: "a store", at: watchedAt, took: time.Millisecond}
+}
+
+func readingAway() *reading {
+	return &reading{where: "a store", err: &message{"a store: no answer", errSilent}, at: watchedAt, took: lookTime}
+}
+
+// In a pipe a block comes for a change, and none for a renewal or for time that goes by.
+func TestWatchPrintsABlockPerChange(t *testing.T) {
+	var out strings.Builder
+	w := &watched{to: &out}
+	shows := func(want int, r *reading) {
+		t.Helper()
+		if err := w.show(r); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), watchedAt.Format("2006-01-02")); n != want {
+			t.Fatalf("%d blocks, want %d:\n%s", n, want, out.String())
+		}
+	}
+	held := entryOf(1, 5, "web-1", "")
+	shows(1, readingOf())
+	shows(1, readingOf())
+	shows(2, readingOf(stateWith("a", held)))
+	held.Expires, held.Age = 29*time.Second, 11*time.Second
+	shows(2, readingOf(stateWith("a", held)))
+	shows(3, readingOf(stateWith("a", held, entryOf(2, 0, "web-2", ""))))
+	held.Broken = "why"
+	shows(4, readingOf(stateWith("a", held, entryOf(2, 0, "web-2", ""))))
+	shows(5, readingOf())
+}
+
+func TestWatchWithJSONIsALinePerChange(t *testing.T) {
+	var out strings.Builder
+	w := &watched{to: &out, json: true}
+	for _, r := range []*reading{readingOf(), readingOf(), readingOf(stateWith("a", entryOf(1, 5, "web-1", "")))} {
+		if err := w.show(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all []snapshot
+	for text := range strings.Lines(out.String()) {
+		var s snapshot
+		if err := json.Unmarshal([]byte(text), &s); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		all = append(all, s)
+	}
+	if len(all) != 2 || all[0].Entries == nil || len(all[0].Entries) != 0 || len(all[1].Entries) != 1 || all[1].Entries[0].Name != "a" {
+		t.Errorf("%+v", all)
+	}
+}
+
+// One line for as long as the store is away, and another when it is away again.
+func TestWatchSaysOnceThatTheStoreIsAway(t *testing.T) {
+	var said, out strings.Builder
+	before := stderr
+	stderr = &voice{to: &said}
+	defer func() { stderr = before }()
+	w := &watched{to: &out}
+	for want, readings := range [][]*reading{{readingOf()}, {readingAway(), readingAway(), readingAway(), readingOf()}, {readingAway(), readingAway()}} {
+		for _, r := range readings {
+			if err := w.show(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := strings.Count(said.String(), "\n"); n != want {
+			t.Errorf("%d lines, want %d: %s", n, want, said.String())
+		}
+	}
+	if n := strings.Count(out.String(), "no lock"); n != 1 {
+		t.Errorf("%d blocks, want 1: nothing has changed", n)
+	}
+}
+
+func TestWatchEndsOnlyWhereAskingAgainIsNoUse(t *testing.T) {
+	for _, c := range []struct {
+		where string
+		err   error
+		ends  bool
+	}{
+		{"a store", holdfast.ErrDenied, true},
+		{"a store", holdfast.ErrCorrupt, false},
+		{"a store", holdfast.ErrUnavailable, false},
+		{"", holdfast.ErrUnavailable, false},
+		{"", holdfast.ErrCorrupt, true},
+		{"", holdfast.ErrInvalid, true},
+	} {
+		r := &reading{where: c.where, err: fmt.Errorf("x: %w", c.err), at: watchedAt}
+		if r.hopeless() != c.ends {
+			t.Errorf("%q, %v: ends %v, want %v", c.where, c.err, !c.ends, c.ends)
+		}
+	}
+}
+
+// A store is read once a second at most, one that is slow less often, and one that is
+// away with growing pauses.
+func TestAStoreIsNotReadTooOften(t *testing.T) {
+	y := rhythm{every: time.Millisecond}
+	if d := y.next(readingOf()); d != time.Second {
+		t.Errorf("%v", d)
+	}
+	slow := readingOf()
+	slow.took = 2 * time.Second
+	if d := y.next(slow); d != 8*time.Second {
+		t.Errorf("of a slow store: %v", d)
+	}
+	var last time.Duration
+	for range 10 {
+		d := y.next(readingAway())
+		if d <= last && d != mostPause || d > mostPause {
+			t.Errorf("%v after %v", d, last)
+		}
+		last = d
+	}
+	if d := y.next(readingOf()); last != mostPause || d != time.Second {
+		t.Errorf("%v, then %v", last, d)
+	}
+}

@@ -1,0 +1,148 @@
+//go:build !holdfast_lean
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// newTopTerminal is a terminal of a shell that runs top, and says before and after what
+// the modes of the terminal are, and how top ended.
+func newTopTerminal(t *testing.T, columns int) *shell {
+	s := newTerminal(t, "sh", "-c", `read go; echo be''fore $(stty -g); TERM=xterm-256color holdfast top; code=$?; echo af''ter $(stty -g); echo code $code; read stay`)
+	s.resize(columns)
+	s.types("\n")
+	s.expect("before ")
+	s.expect("no lock is in use")
+	return s
+}
+
+// left demands that top has ended with the code, and left the terminal as it was.
+func (s *shell) left(code int) {
+	s.t.Helper()
+	s.expect("code " + fmt.Sprint(code))
+	out := s.all()
+	word := func(after string) string {
+		_, rest, _ := strings.Cut(out, after)
+		return strings.Fields(rest)[0]
+	}
+	if before, after := word("before "), word("after "); before != after {
+		s.t.Errorf("the modes were %s and are %s", before, after)
+	}
+	for _, mode := range []string{"\x1b[?1049", "\x1b[?25", "\x1b[?2004", "\x1b[?1000", "\x1b[?1006", "\x1b[?1"} { // the screen, cursor, paste, mouse, keypad
+		on, off := mode+"h", mode+"l"
+		if mode == "\x1b[?25" {
+			on, off = off, on
+		}
+		if i := strings.LastIndex(out, on); i >= 0 && strings.LastIndex(out, off) < i {
+			s.t.Errorf("%q was sent, and no %q behind it", on, off)
+		}
+	}
+}
+
+func TestTopOnATerminal(t *testing.T) {
+	t.Parallel()
+	s := newTopTerminal(t, 60)
+	holder := exec.Command("holdfast", "run", "nightly", "--store", storeIn(s.dir), "--ttl", "3", "--note", "ask-for-Anna", "--", "sleep", "1000")
+	if err := holder.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("nightly")
+	s.resize(150)
+	s.expect("ask-for-Anna") // which has no room on 60 columns
+	s.types("b")
+	s.expect("Why? The holder is told:")
+	s.types("web-3 goes\r")
+	s.expect("Break nightly? [yes/no]")
+	s.types("yes\r")
+	s.expect("broken; the next")
+	err := holder.Wait()
+	if end := (*exec.ExitError)(nil); !errors.As(err, &end) || end.ExitCode() != exitLost {
+		t.Errorf("the holder ended with %v, want %d", err, exitLost)
+	}
+	s.types("q")
+	s.left(0)
+}
+
+func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		signal syscall.Signal
+		keys   string
+		code   int
+	}{
+		"q":      {keys: "q"},
+		"Ctrl-C": {keys: ctrlC, code: 128 + 2},
+		"typing": {keys: "/abc" + ctrlC, code: 128 + 2},
+		"TERM":   {signal: syscall.SIGTERM, code: 128 + 15},
+		"INT":    {signal: syscall.SIGINT, code: 128 + 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTopTerminal(t, 80)
+			if c.signal != 0 {
+				for _, pid := range childrenOf(s.pid) {
+					if err := syscall.Kill(pid, c.signal); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			s.types(c.keys)
+			s.left(c.code)
+		})
+	}
+}
+
+// A panicking store is a mistake in this program.
+type panickingStore struct{}
+
+func (panickingStore) read(context.Context) reading                    { panic("of the test") }
+func (panickingStore) breakHold(context.Context, holdfast.Break) error { return nil }
+
+func TestTopLeavesTheTerminalAsItWasAfterAPanic(t *testing.T) {
+	t.Parallel()
+	master, slave := openTerminal(t)
+	defer master.Close()
+	defer slave.Close()
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			if _, err := master.Read(b); err != nil {
+				return
+			}
+		}
+	}()
+	before, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runTop(panickingStore{}, time.Second, slave, slave, make(chan os.Signal)); codeOf(err) != exitInternal {
+		t.Errorf("%v", err)
+	}
+	after, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("the modes were %+v and are %+v (%v)", before, after, err)
+	}
+}
+
+// Without a terminal there is nothing to show it on.
+func TestTopNeedsATerminal(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("holdfast", "top", "--store", storeIn(t.TempDir()))
+	out, _ := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(out), "holdfast ls --watch") {
+		t.Errorf("%d: %s", cmd.ProcessState.ExitCode(), out)
+	}
+}
