@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,9 +109,10 @@ func TestObserve_WhereItCannotBeNotifiedItPolls(t *testing.T) {
 			mem := memstore.New()
 			s := named(t, mem)
 			s.unsupported = unsupported
-			fails := true
+			var fails atomic.Bool
+			fails.Store(true)
 			s.on(func(c *call) fate {
-				if c.op == "watch name" && fails && !unsupported {
+				if c.op == "watch name" && fails.Load() && !unsupported {
 					return fate{fail: errLink}
 				}
 				return fate{}
@@ -126,7 +128,7 @@ func TestObserve_WhereItCannotBeNotifiedItPolls(t *testing.T) {
 			}
 			tries := len(s.made("watch name"))
 			same(t, "tries", tries, 1)
-			fails = false
+			fails.Store(false)
 			time.Sleep(9 * time.Second)
 			if now := len(s.made("watch name")); (now > tries) == unsupported {
 				t.Errorf("%d tries after ten seconds, unsupported: %v", now, unsupported)

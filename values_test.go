@@ -51,6 +51,20 @@ func (s *tracing) note(ctx context.Context, op string) {
 	}
 }
 
+// of is the newest trace of what was called, and behind it those that it is linked to.
+func (s *tracing) of(op string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.traces[op]
+}
+
+// all are the newest traces of all that was called.
+func (s *tracing) all() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint(s.traces)
+}
+
 func (s *tracing) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	s.note(ctx, "ask")
 	return s.withNotifications.Ask(ctx, c)
@@ -99,7 +113,7 @@ func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 		}
 		time.Sleep(11 * time.Second)
 		release(t, l.Lease)
-		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 change:trace 1 release:trace 1 renew:<nil>[trace 1]]")
+		same(t, "traces", s.all(), "map[ask:trace 1 change:trace 1 release:trace 1 renew:<nil>[trace 1]]")
 	})
 }
 
@@ -115,7 +129,7 @@ func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
 		next := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(traced(t, "trace 2")) })
 		release(t, l)
 		release(t, next.handed())
-		same(t, "traces", fmt.Sprint(s.traces), "map[ask:trace 1 release:trace 2]")
+		same(t, "traces", s.all(), "map[ask:trace 1 release:trace 2]")
 	})
 }
 
@@ -132,14 +146,14 @@ func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(11 * time.Second)
-		same(t, "linked to", s.traces["renew"], "<nil>[trace 1 trace 2]")
+		same(t, "linked to", s.of("renew"), "<nil>[trace 1 trace 2]")
 		next := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(traced(t, "trace 3")) })
 		release(t, first)
 		next.handed()
 		if err := locks.Close(); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "linked to", s.traces["release all"], "<nil>[trace 2 trace 3]")
+		same(t, "linked to", s.of("release all"), "<nil>[trace 2 trace 3]")
 	})
 }
 
@@ -157,7 +171,7 @@ func TestValues_TheEndOfTheCallersContextIsNone(t *testing.T) {
 		cancel(errors.New("the request is over"))
 		s.hangs = true
 		is(t, l.Release(), ErrUnavailable)
-		same(t, "trace", s.traces["release"], "trace 1")
+		same(t, "trace", s.of("release"), "trace 1")
 		is(t, s.cause, context.DeadlineExceeded)
 	})
 }
