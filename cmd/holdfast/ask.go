@@ -97,8 +97,8 @@ func (j *job) askFor() error {
 
 // cannotAsk is the error of a store that passes no request on, in our own words.
 func (j *job) cannotAsk(err error) error {
-	if errors.Is(err, holdfast.ErrUnsupported) {
-		return &message{fmt.Sprintf("%s: it cannot pass a request to the holder of a lock", j.where), err}
+	if j.asks != "" && errors.Is(err, holdfast.ErrUnsupported) {
+		return &message{about("", j.where, "it cannot pass a request to the holder of a lock"), err}
 	}
 	return err
 }

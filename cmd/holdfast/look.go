@@ -64,7 +64,7 @@ func (p *program) inspector(chosen choice, err error) (*inspected, error) {
 	if !ok {
 		s.Close()
 		why, _, _ := strings.Cut(d.Lacks[store.PromiseInspect], ";")
-		return nil, &message{fmt.Sprintf("%s cannot be looked into: %s", d.Store, why), holdfast.ErrUnsupported}
+		return nil, &message{about("", d.Store, "cannot be looked into: "+why), holdfast.ErrUnsupported}
 	}
 	locks, err := holdfast.New(s, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 const (
 	linePrefix = "holdfast: "
 	lineLength = 160 // characters, with the prefix
+	leastShown = 24  // what a store and a name are cut to, if they have to be
 )
 
 // asLine is the text as one line of stderr.
@@ -72,15 +73,27 @@ type message struct {
 func (m *message) Error() string { return m.text }
 func (m *message) Unwrap() error { return m.err }
 
+// about is a text about a name, or about all names if it is empty, on a store. Where it is
+// longer than a line, the store is cut first and then the name: whoever reads it knows them, and not the rest.
+func about(name, where, why string) string {
+	parts := slices.DeleteFunc([]string{name, where, why}, func(s string) bool { return s == "" })
+	over := utf8.RuneCountInString(strings.Join(parts, ": ")) - (lineLength - len(linePrefix))
+	for i := len(parts) - 2; i >= 0 && over > 0; i-- { //mutant:cmd-cause-is-kept
+		had := utf8.RuneCountInString(parts[i])
+		cut := min(over, max(had-leastShown, 0))
+		parts[i] = shorten(parts[i], had-cut)
+		over -= cut
+	}
+	return strings.Join(parts, ": ")
+}
+
 // say is err, which came of what was done with the name on the store, in a few words:
 // name, store and cause, each once. name is "" where it is all names, waited how long no
 // answer came; 0: that is not known.
 func say(err error, name, where string, waited time.Duration) error {
 	mismatch := (*store.MismatchError)(nil)
-	subject := where
 	if name != "" {
 		name = printable(name)
-		subject = name + ": " + where
 	}
 	switch {
 	case err == nil:
@@ -90,12 +103,11 @@ func say(err error, name, where string, waited time.Duration) error {
 	case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		why := cause(err, where, waited)
 		if strings.Contains(why, " nodes did it, ") { // which names them
-			kind, _, _ := strings.Cut(where, " on ")
-			subject = strings.TrimSuffix(subject, where) + kind
+			where, _, _ = strings.Cut(where, " on ")
 		}
-		return &message{subject + ": " + why, err}
+		return &message{about(name, where, why), err}
 	}
-	return &message{subject + ": " + rest(err.Error(), where, "invalid"), err}
+	return &message{about(name, where, rest(err.Error(), where, "invalid")), err}
 }
 
 // kindOf is a kind of lock as the flags name it.
@@ -116,6 +128,10 @@ func cause(err error, where string, waited time.Duration) string {
 	before, after, ofNodes := strings.Cut(text, " nodes did it, ")
 	switch {
 	case ofNodes: // a majority: which node does what is worth telling
+		if soon, _, is := strings.Cut(text, " enough nodes may grant again: "); is {
+			after, _, _ = strings.Cut(after, ": ")
+			after += "; " + soon[strings.LastIndex(soon, ": ")+1:] + " enough nodes may grant again"
+		}
 		text = before[strings.LastIndex(before, ": ")+1:] + " nodes did it, " + refusals(after)
 		text = strings.TrimSpace(text)
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -145,7 +161,7 @@ func refusals(text string) string {
 
 // silent reports whether a driver's text says no more than that nothing came.
 func silent(text string) bool {
-	return slices.ContainsFunc([]string{"deadline exceeded", "i/o timeout", "no answer for", "no answer in time", "DeadlineExceeded", "zk: could not connect to a server"}, func(s string) bool {
+	return slices.ContainsFunc([]string{"deadline exceeded", "i/o timeout", "no answer for", "no answer in time", "DeadlineExceeded", "zk: could not connect to a server", "there is no connection at the moment"}, func(s string) bool {
 		return strings.Contains(text, s)
 	})
 }

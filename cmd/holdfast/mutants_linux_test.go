@@ -96,6 +96,7 @@ var mutants = []mutant.Broken{
 	one("only the flag requires a shared store", "TestRequiredAStoreOfThisHostAloneIsRefused", "run-require-store-file", mutant.Value(`os.Lstat(by + "-not")`)),
 	one("a name is sent to the terminal as it is", "TestNoControlCharactersOfANameAreShown", "cmd-controls-shown", mutant.Cond("true")),
 	one("a line has any length", "TestALineIsCutInItsMiddle", "cmd-line-length", mutant.Cond("true")),
+	one("a long place is not cut", "TestTheCauseIsNotCutForTheStore", "cmd-cause-is-kept", mutant.Cond("false")),
 	one("a cause is told with the store again", "TestAnErrorHasItsCauseOnce", "cmd-cause-once", mutant.Cond("WAS || true")),
 	one("the store's settings are told by each run", "TestAClosedPortIsOneLineAndSoon/Redis", "cmd-settings-are-doctors", mutant.Value("settings && false || p.told[text]")),
 	one("a try waits for a silent store", "TestASilentServerIsOneLineAndBounded/Redis", "cmd-try-is-bounded", mutant.Return("0")),

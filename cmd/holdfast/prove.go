@@ -126,6 +126,11 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 		}
 		o.URL = "file:" + dir
 	}
+	for _, f := range o.Faults {
+		if !slices.Contains(prove.Faults(o.URL), f) {
+			return mistake("there is no fault %.20q for this store; see 'holdfast prove --help'", f)
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
