@@ -182,7 +182,8 @@ func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 		m.Deliver()
 		time.Sleep(3 * time.Minute)
 		for i := range 4 {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			// What was detached may be seen for the first time now, and ends where there is no clock a TTL after that.
+			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 			lease, err := lockers[0].Mutex(fmt.Sprint(i)).Lock(ctx)
 			cancel()
 			if err != nil {
