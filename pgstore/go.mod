@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/holdfast-go/holdfast v0.0.0
-	github.com/jackc/pgx/v5 v5.9.2
+	github.com/jackc/pgx/v5 v5.11.0
 	go.uber.org/goleak v1.3.0
 )
 

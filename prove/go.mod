@@ -16,8 +16,8 @@ require (
 	github.com/holdfast-go/holdfast/pgstore v0.0.0
 	github.com/holdfast-go/holdfast/redisstore v0.0.0
 	github.com/holdfast-go/holdfast/zkstore v0.0.0
-	github.com/jackc/pgx/v5 v5.9.2
-	github.com/redis/go-redis/v9 v9.17.3
+	github.com/jackc/pgx/v5 v5.11.0
+	github.com/redis/go-redis/v9 v9.19.0
 	golang.org/x/sys v0.48.0
 	google.golang.org/grpc v1.82.1
 )
@@ -27,7 +27,6 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
 	github.com/coreos/go-systemd/v22 v22.5.0 // indirect
-	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/go-zookeeper/zk v1.0.4 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/golang-sql/civil v0.0.0-20220223132316-b832511892a9 // indirect
@@ -53,6 +52,7 @@ require (
 	go.etcd.io/etcd/client/pkg/v3 v3.6.14 // indirect
 	go.etcd.io/etcd/client/v3 v3.6.14 // indirect
 	go.mongodb.org/mongo-driver/v2 v2.4.2 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/multierr v1.11.0 // indirect
 	go.uber.org/zap v1.27.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
