@@ -49,13 +49,6 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
-// no more than store.MaxPositionTTL, which is the most that a claim may ask for, or the least
-// that the server keeps.
-func (s *Store) placeTTL(c *store.Claim) time.Duration {
-	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
-}
-
 func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
 	long, err := s.sessions.Present(ctx, c.TTL)
 	if err != nil {
@@ -76,15 +69,6 @@ func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.A
 			s.unsent(m)
 			return store.Answer{}, err
 		}
-	}
-}
-
-// unsent forgets a claim that has no session, if nothing of it was sent.
-func (s *Store) unsent(m *localClaim) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.sess == nil && m.token == 0 {
-		s.forget(m)
 	}
 }
 
@@ -117,7 +101,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		*got = asking{}
 		got.a, change, err = v.q.Ask(v.now, c.Name, c)
 		e := v.find(c.ID)
-		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
+		switch crowd := s.records.reportsEnd && len(v.q.Entries) > fewCome; {
 		case got.a.Granted:
 		case c.Try || !crowd:
 			v.refuse(c)
@@ -127,7 +111,7 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		if err != nil || e == nil {
 			return change, err
 		}
-		if s.bySession() {
+		if s.traits.bySession() {
 			v.wishes(c.ID, e)
 		}
 		in, known := v.in[c.ID]
@@ -148,14 +132,14 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		got.asked = v.q.GiveUp() != ""
 		return change, nil
 	}
-	err = s.do(ctx, c.Name, o)
+	err = s.records.do(ctx, c.Name, o)
 	noted := err != nil && store.Definite(err) && o.noted
 	// Who waits goes on until its own entry is in the record (law 9): whoever made room
 	// may not have seen the note, and who comes later is not to overtake it.
 	for tried := 0; err == nil && o.rests; tried++ {
 		noted = true
 		var in bool
-		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried, got.a.Waiting)); in {
+		if in, err = s.awaitTakenIn(ctx, m, short, s.records.crowded(c.Name, tried, got.a.Waiting)); in {
 			if got.in, got.there = short.ID, true; got.a.Granted {
 				got.a = store.Answer{} // on what was not the newest
 			}
@@ -165,10 +149,10 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 			_, peeks := s.b.(Peeker)
 			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
 			o = &op{short: short, asks: true, again: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
-			err = s.do(ctx, c.Name, o)
+			err = s.records.do(ctx, c.Name, o)
 		}
 		if err != nil && !store.Definite(err) {
-			s.settleLater(c.Name) //mutant:record-note-is-taken-in-later
+			s.records.settleLater(c.Name) //mutant:record-note-is-taken-in-later
 		}
 	}
 	switch {
@@ -191,20 +175,6 @@ func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, 
 		return got.a, nil
 	}
 	return s.answer(ctx, m, c, got, calls, flight)
-}
-
-// refused notes that an ask has a definite error, so that this one has stored nothing. What those before have, or its own note, is
-// taken out; a hold stays.
-func (s *Store) refused(m *localClaim, noted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case m.token != 0: //mutant:record-refused-hold-stays
-	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
-		m.lose(store.ErrLost)
-	default:
-		s.forget(m)
-	}
 }
 
 // looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
@@ -239,28 +209,6 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Ses
 	case <-ctx.Done():
 		return false, contended(ctx)
 	}
-}
-
-// longer is the session that a claim goes into which is asked for again for longer than
-// before, or which is in one that is suspect; or nil.
-func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.Session) (*session.Session, error) {
-	s.mu.Lock()
-	was, held, waits := m.sess, m.token != 0, m.waits
-	s.mu.Unlock()
-	if was == nil || !held && !waits {
-		return nil, nil
-	}
-	to, suspect := short, was.State().Suspect //mutant:record-position-in-a-suspect-session
-	if held {
-		to = long
-	}
-	switch {
-	case to == nil && suspect:
-		return nil, errNeedsShort
-	case to == nil || to == was || was.TTL > to.TTL || was.TTL == to.TTL && !suspect:
-		return nil, nil
-	}
-	return to, s.moves(ctx, m, was, to)
 }
 
 // answer is what an ask is told whose entry is in the record or the inbox: it counts from the last
@@ -311,53 +259,54 @@ func unasked(a *store.Answer) {
 	}
 }
 
-// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
-// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
-func placedFrom(st session.State, position time.Duration) store.Instant {
-	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
-}
-
-// granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
-func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
-	if m.token == 0 {
-		m.since = store.Now()
-		if s.bySession() {
-			m.keep = c.MinHold
-		}
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := s.checkClaim(&c); err != nil {
+		return store.Answer{}, err
 	}
-	m.waits, m.heard = false, nil
-	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
-	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
-	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
-	m.ends = max(m.ends, store.Now().Add(c.TTL))
-	s.unwatch(m)
+	m := s.enter(c.Name, c.ID, false)
+	defer s.exit(m)
+	sent := store.Now()
+	r, err := s.records.read(ctx, c.Name)
+	var v *view
+	if err == nil {
+		v, err = s.records.viewOf(ctx, c.Name, &r, func(v *view) { v.refuse(&c) })
+	}
+	if err != nil {
+		return store.Answer{}, s.failed("look at", c.Name, err)
+	}
+	if err := s.isGone(m); err != nil {
+		return store.Answer{}, s.whyGone(ctx, m, err)
+	}
+	a, err := v.q.Poll(v.now, c.Name, &c)
+	if err != nil {
+		return store.Answer{}, err
+	}
+	queue.DrawnBy(&a, v.drawn) //mutant:record-poll-tells-what-is-not-drawn
+	unasked(&a)
+	if m != nil {
+		s.polled(m, &c, &a, v)
+		s.records.remember(c.Name, &r, sent)
+	}
+	return a, nil
 }
 
-// fromNotification is the answer to an ask that a notification has answered: it is the
-// grant, without a read to confirm it, as the claim still waits and the session is its
-// present one, which is renewed (law 6). It counts from the session's last renewal,
-// never from this ask (law 1).
-func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
+// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
+// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := m.heard
-	m.heard = nil                                                        // whoever asks again reads
-	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
-		return a, false
+	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
+		return
 	}
-	if m.moving != nil { // its entry may be in another session by now //mutant:record-notification-before-a-move
-		return a, false
+	switch st := m.sess.State(); {
+	case st.Over || st.Failing:
+	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
+	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
+		a.From = placedFrom(st, c.PositionTTL)
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
+	case a.Token > 0: //mutant:record-poll-finds-room
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+		s.granted(m, c, a, v.q.GiveUp() != "")
 	}
-	st := m.sess.State()
-	if st.Over || st.Failing {
-		return a, false
-	}
-	a = store.Answer{
-		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
-		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
-	}
-	// m.calls stays what it was when the record was read: whoever has called since
-	// may have broken it.
-	s.granted(m, c, &a, n.Asked)
-	return a, true
 }

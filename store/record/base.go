@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // usable reports whether a write may depend on the base. A claim whose note may be in an
 // inbox that is not known writes only on what was read since (law 4).
-func (s *Store) usable(n *name, b *base) bool {
+func (s *records) usable(n *name, b *base) bool {
 	if !b.known || n.pending != nil && !b.fresh || len(n.late) > 0 && !b.fresh {
 		return false
 	}
@@ -19,7 +21,7 @@ func (s *Store) usable(n *name, b *base) bool {
 // begin reads the record, without the inbox where asks need no more; or, of a name that this process knows nothing of,
 // begins with a write as if nothing were stored: there may be nothing. Not so for a claim that was asked for before and may be
 // there: with a note in the inbox, too, a notification could answer for the record that was to be read (law 4).
-func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error {
+func (s *records) begin(ctx context.Context, n *name, b *base, batch []*op) error {
 	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
 	for _, o := range batch {
 		blind = blind && o.asks && !o.again //mutant:record-asks-again-unread
@@ -47,7 +49,7 @@ func (s *Store) begin(ctx context.Context, n *name, b *base, batch []*op) error 
 // takesInFirst has the base tell who waits in the inbox, where a batch does more than ask. Whoever asks may write on
 // the record alone, and so come before one whose note is in the inbox; but each that is granted gives back, and whoever
 // gives back takes in first who has come by then. So nobody is passed by more than one hold that came later.
-func (s *Store) takesInFirst(ctx context.Context, n *name, b *base, batch []*op) error {
+func (s *records) takesInFirst(ctx context.Context, n *name, b *base, batch []*op) error {
 	if b.inbox || !slices.ContainsFunc(batch, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
 		return nil
 	}
@@ -66,7 +68,7 @@ func (s *Store) takesInFirst(ctx context.Context, n *name, b *base, batch []*op)
 }
 
 // load reads the record and the inbox.
-func (s *Store) load(ctx context.Context, n *name, b *base) error {
+func (s *records) load(ctx context.Context, n *name, b *base) error {
 	sent := store.Now()
 	r, err := s.read(ctx, n.at)
 	if err == nil {
@@ -77,7 +79,7 @@ func (s *Store) load(ctx context.Context, n *name, b *base) error {
 
 // void makes the joins that were not answered impossible, before the record is read (law
 // 3). By mark, that is done by the write that follows.
-func (s *Store) void(ctx context.Context, n *name, b *base) error {
+func (s *records) void(ctx context.Context, n *name, b *base) error {
 	if s.traits.Void != VoidByCall || len(n.late) == 0 { //mutant:record-late-join-is-void
 		return nil
 	}
@@ -101,11 +103,11 @@ func (s *Store) void(ctx context.Context, n *name, b *base) error {
 }
 
 // read reads a record from the server.
-func (s *Store) read(ctx context.Context, at string) (Record, error) {
+func (s *records) read(ctx context.Context, at string) (Record, error) {
 	return s.readBy(ctx, at, s.b.Load)
 }
 
-func (s *Store) readBy(ctx context.Context, at string, load func(context.Context, string) (Record, error)) (Record, error) {
+func (s *records) readBy(ctx context.Context, at string, load func(context.Context, string) (Record, error)) (Record, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	sent := store.Now()
@@ -116,4 +118,96 @@ func (s *Store) readBy(ctx context.Context, at string, load func(context.Context
 		s.hear(r.Now, heard)
 	}
 	return r, err
+}
+
+// look is the record of a name as it is now; of all its entries it is known
+// whether they live.
+func (s *records) look(ctx context.Context, at string) (*view, error) {
+	r, err := s.read(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.viewOf(ctx, at, &r, wholly)
+}
+
+// wholly has it known of all entries whether they live.
+func wholly(v *view) { v.all = true }
+
+// viewOf is what a record says; ask says of which entries it matters whether they live.
+func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
+	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
+		v.reads = true
+		ask(v)
+		return queue.Change{}, nil
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	return a.view, nil
+}
+
+// remember has the next write depend on what a poll has read, if nothing was done to the name since the poll was sent: a note that came later
+// is not in it (law 4).
+func (s *records) remember(at string, r *Record, sent store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
+		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+	}
+}
+
+// seen forgets the notes that are not in the inbox any more. That a claim is in the
+// record does not say so: it may be there without its note.
+func (s *records) seen(n *name, b *base) {
+	for id := range n.noted {
+		if b.inbox && !b.More && !holdsNote(&b.Record, id) {
+			delete(n.noted, id)
+		}
+	}
+}
+
+// holdsNote reports whether a note of the claim is in the inbox.
+func holdsNote(r *Record, id store.ID) bool {
+	for i := range r.Inbox {
+		if n, ok := parseNote("", r.Inbox[i].Data); ok && n.claim.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// join has the swap leave notes if it is refused: of asks that may wait, which all have
+// the same session. It returns that.
+func (s *records) join(n *name, a *applied, w *Swap, batch []*op) *session.Session {
+	if len(batch) == 0 || len(n.late) > 0 {
+		return nil
+	}
+	in := batch[0].short
+	for i, o := range batch {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
+			return nil
+		}
+	}
+	st := in.State()
+	if st.Over {
+		return nil
+	}
+	w.Join = &Join{Session: in.ID, Calls: st.Calls}
+	for _, o := range batch {
+		one := waiter{*o.claim, in.ID, in.Number()}
+		w.Join.Notes = append(w.Join.Notes, one.note())
+	}
+	return in
+}
+
+// lateJoin is a join that was not answered.
+func lateJoin(in *session.Session, j *Join) late {
+	l := late{in: in}
+	for i := range j.Notes {
+		if n, ok := parseNote("", j.Notes[i].Data); ok {
+			l.number = max(l.number, n.number)
+			l.claims = append(l.claims, n.claim.ID)
+		}
+	}
+	return l
 }

@@ -2,11 +2,9 @@ package record
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -171,7 +169,7 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 // whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
 // up: somebody may have broken it since, or again.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
-	v, err := s.look(ctx, m.name)
+	v, err := s.records.look(ctx, m.name)
 	if err != nil {
 		return why
 	}
@@ -181,106 +179,93 @@ func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	return store.ErrLost
 }
 
-// maxAbreast is how many requests are on their way at once for one call.
-const maxAbreast = 64
-
-// due ends what was not renewed.
-func (s *Store) due(now store.Instant) (next store.Instant) {
+// unsent forgets a claim that has no session, if nothing of it was sent.
+func (s *Store) unsent(m *localClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next = now.Add(time.Second)
-	if now >= s.sweepAt {
-		s.sweepAt = now.Add(sweepEvery)
-		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) }) //mutant:record-sweep-begins
+	if m.sess == nil && m.token == 0 {
+		s.forget(m)
 	}
-	if s.settling {
-		return now.Add(20 * time.Millisecond)
+}
+
+// refused notes that an ask has a definite error, so that this one has stored nothing. What those before have, or its own note, is
+// taken out; a hold stays.
+func (s *Store) refused(m *localClaim, noted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case m.token != 0: //mutant:record-refused-hold-stays
+	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
+		m.lose(store.ErrLost)
+	default:
+		s.forget(m)
 	}
-	begun := 0
-	for _, m := range s.claims {
-		m.check()
-		switch {
-		case m.busy > 0 || m.taking:
-		case m.ends > now:
-			next = min(next, m.ends)
-		case m.gone != nil && !m.drop:
-			s.forget(m)
-		case begun == maxAbreast: // the next time
-			next = now
-		default:
-			m.lose(store.ErrLost)
-			m.drop, m.taking = true, true
-			begun++
-			s.tasks.Go(func() { s.takeOut(m) })
+}
+
+// granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
+func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
+	if m.token == 0 {
+		m.since = store.Now()
+		if s.traits.bySession() {
+			m.keep = c.MinHold
 		}
 	}
-	return next
+	m.waits, m.heard = false, nil
+	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
+	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
+	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+	m.ends = max(m.ends, store.Now().Add(c.TTL))
+	s.unwatch(m)
 }
 
-// takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
-// could not be given back: that is given back as its owner said, so that it blocks for as long as if that had been answered.
-func (s *Store) takeOut(m *localClaim) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
-	defer cancel()
-	s.mu.Lock()
-	back := m.back
-	s.mu.Unlock()
-	var err error
-	if back != nil { //mutant:record-given-back-is-taken-out
-		_, err = s.giveBack(ctx, m, back)
-	} else {
-		err = s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
-			if e := v.find(m.id); e != nil {
-				e.Expires = min(e.Expires, v.now.Clock)
-			}
-			return v.q.Release(v.now, &store.Hold{Name: m.name})
-		})
-	}
-	if errors.Is(err, store.ErrLost) {
-		err = nil // it has gone, or has expired
-	}
+// fromNotification is the answer to an ask that a notification has answered: it is the
+// grant, without a read to confirm it, as the claim still waits and the session is its
+// present one, which is renewed (law 6). It counts from the session's last renewal,
+// never from this ask (law 1).
+func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.taking = false
-	now := store.Now()
-	if err != nil && !m.forGood(now) {
-		m.failed++
-		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), longestPause(m)))
-	} else {
-		m.drop, m.ends, m.moving = false, now.Add(remembered), nil
-		m.into(nil)
+	n := m.heard
+	m.heard = nil                                                        // whoever asks again reads
+	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
+		return a, false
 	}
-	s.poke()
-}
-
-// takeOutPatience is how long it is waited for what takes a claim out, before that is sent anew: others wait for its name, and one
-// request that got lost is not to keep it from them for much longer than the claim would have lasted.
-func (s *Store) takeOutPatience(m *localClaim) time.Duration {
-	trip := s.roundTrip()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.sess == nil {
-		return longest
-	}
-	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
-}
-
-// longestPause is the most between two tries to take a claim out: once the server answers again its name is free soon, for how long
-// it did not answer.
-func longestPause(m *localClaim) time.Duration {
-	const most = 5 * time.Second
-	if m.sess == nil {
-		return most
-	}
-	return min(max(m.sess.TTL/4, 100*time.Millisecond), most) //mutant:record-take-out-pauses
-}
-
-// forGood reports whether the claim needs no taking out any more: its session ended
-// long ago. Store.mu is held.
-func (m *localClaim) forGood(now store.Instant) bool {
-	if m.unsure || m.moving != nil || m.sess == nil {
-		return false
+	if m.moving != nil { // its entry may be in another session by now //mutant:record-notification-before-a-move
+		return a, false
 	}
 	st := m.sess.State()
-	return st.Over && now > st.Renewed.Add(st.Lasts+m.sess.TTL)
+	if st.Over || st.Failing {
+		return a, false
+	}
+	a = store.Answer{
+		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
+		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
+	}
+	// m.calls stays what it was when the record was read: whoever has called since
+	// may have broken it.
+	s.granted(m, c, &a, n.Asked)
+	return a, true
+}
+
+// isThere notes that a hold was read.
+func (s *Store) isThere(id store.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.claims[id]; m != nil {
+		m.read = store.Now()
+	}
+}
+
+// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
+func (m *localClaim) tellsAnew(h *store.Hold) bool {
+	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
+		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
+}
+
+// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
+func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
+	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
+	r := m.told
+	r.TTL, r.From = min(h.TTL, lasts), from
+	return r
 }

@@ -19,11 +19,11 @@ func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 		return
 	}
 	if m.uncalled == nil {
-		r, err := s.read(ctx, c.Name)
+		r, err := s.records.read(ctx, c.Name)
 		if err != nil {
 			return
 		}
-		v, err := decode(c.Name, r.Data, s.present())
+		v, err := decode(c.Name, r.Data, s.records.present())
 		if err != nil {
 			return
 		}
@@ -48,9 +48,9 @@ func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 // next renewal: so no hold is lost by being asked.
 func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal, began store.Instant) store.Renewal {
 	var now store.Renewal
-	rec, err := s.read(ctx, h.Name)
+	rec, err := s.records.read(ctx, h.Name)
 	if err == nil {
-		_, err = s.apply(ctx, h.Name, &rec, []*op{{apply: func(v *view) (change queue.Change, _ error) {
+		_, err = s.records.apply(ctx, h.Name, &rec, []*op{{apply: func(v *view) (change queue.Change, _ error) {
 			v.asks = true
 			now, change = v.q.Renew(v.now, h)
 			return change, nil

@@ -115,7 +115,7 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 		if p == (store.Process{}) || s.sink != nil && p == s.process {
 			continue
 		}
-		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.reportsEnd {
+		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.records.reportsEnd {
 			continue // it could do nothing with it
 		}
 		all = append(all, n)
@@ -138,11 +138,19 @@ func (s *Store) tellOwn(a *applied) {
 	}
 }
 
+// told has the claims of this process hear what a record says; wrote: it was written now. sent is when the request was sent
+// that told the record: what was told since may be newer.
+func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
+	if wrote {
+		s.tellOwn(a)
+	}
+	s.watchAhead(a, sent)
+}
+
 // watchAhead has each claim of this process that waits watch the sessions of those ahead of
-// it (law 9), where the server reports the end of a session. sent is when the request
-// was sent that told the record: what was told since may be newer.
+// it (law 9), where the server reports the end of a session.
 func (s *Store) watchAhead(a *applied, sent store.Instant) {
-	if !s.reportsEnd {
+	if !s.records.reportsEnd {
 		return
 	}
 	s.mu.Lock()
@@ -195,5 +203,5 @@ func (s *Store) unwatch(m *localClaim) {
 func (s *Store) endedAhead(at string) {
 	ctx, cancel := context.WithTimeout(s.ctx, longest)
 	defer cancel()
-	_ = s.settleName(ctx, at) // what fails is made up for by the waiter's own polls
+	_ = s.records.settleName(ctx, at) // what fails is made up for by the waiter's own polls
 }

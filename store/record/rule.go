@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -24,7 +25,7 @@ type applied struct {
 // apply runs the operations on a record. Of each session that matters and was not heard
 // of for a while it is asked whether it lives, and then all is done again: who is
 // passed over has ended for good, by a request before the one that writes (law 2).
-func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
+func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
 	for asked := map[session.ID]bool{}; ; {
 		v, err := decode(at, rec.Data, s.present())
 		if err != nil {
@@ -65,58 +66,17 @@ func (s *Store) apply(ctx context.Context, at string, rec *Record, batch []*op) 
 }
 
 // askLives asks whether sessions of others live.
-func (s *Store) askLives(ctx context.Context, ids []session.ID) error {
+func (s *records) askLives(ctx context.Context, ids []session.ID) error {
 	ctx, cancel := context.WithTimeout(ctx, longest) //mutant:record-asks-for-lives-without-end
 	defer cancel()
 	return s.sessions.Ask(ctx, ids)
 }
 
-// present is the server's clock, as far as we know, and never ahead of it (law 5):
-// what it showed when we heard, and what has passed since by our own. Without such a
-// clock it is the wall clock, and nothing but what people see depends on it.
-func (s *Store) present() queue.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.clockAt == 0 {
-		return queue.At(time.Now())
-	}
-	us := s.clock + store.Now().Sub(s.clockAt).Microseconds()
-	return queue.Time{Clock: us, Wall: us}
-}
-
-// The answer that tells most is the nearest to the server's clock for clockBest; what comes later is heeded even if it tells less: our
-// clock drifts, and that of the server may be set. Who has heard none for clockTrusted reads before it writes.
-const (
-	clockBest    = time.Second
-	clockTrusted = time.Minute
-)
-
-// clockKnown reports whether the server has told its clock of late.
-func (s *Store) clockKnown() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clockAt != 0 && store.Now() < s.clockAt.Add(clockTrusted) //mutant:record-clock-is-old
-}
-
-// hear notes what the server's clock showed in an answer that was heard at an
-// instant.
-func (s *Store) hear(now int64, heard store.Instant) {
-	if now == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	age := heard.Sub(s.clockAt)
-	if s.clockAt == 0 || age > clockBest || now >= s.clock+age.Microseconds() { //mutant:record-clock-is-never-set-back
-		s.clock, s.clockAt = now, heard //mutant:record-clock-ahead-of-the-server
-	}
-}
-
 // settle gives each entry the time that its session has left, as far as that is known.
-func (s *Store) settle(v *view) {
+func (s *records) settle(v *view) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
-		if s.bySession() {
+		if s.traits.bySession() {
 			v.wishes(e.ID, e)
 		}
 		if kept, is := v.kept[e.ID]; is {
@@ -145,7 +105,7 @@ func leftOf(d time.Duration) int64 {
 // came (law 13), and says who was granted so. A note is taken in once: not if its claim
 // is in the record, nor if it is void or was taken in before (laws 3, 12), nor if its
 // session has ended.
-func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification, taken []store.ID) {
+func (s *records) takeIn(v *view, inbox []Note) (granted []store.Notification, taken []store.ID) {
 	for i := range inbox {
 		n, ok := parseNote(v.name, inbox[i].Data)
 		if !ok {
@@ -166,7 +126,7 @@ func (s *Store) takeIn(v *view, inbox []Note) (granted []store.Notification, tak
 			continue // its owner is told when it asks again
 		}
 		v.in[n.claim.ID], taken = n.in, append(taken, n.claim.ID)
-		if s.bySession() {
+		if s.traits.bySession() {
 			v.wishes(n.claim.ID, v.find(n.claim.ID))
 		}
 		if a.Granted {
@@ -191,7 +151,7 @@ const askedAgain = 256
 // quadratic in a crowd; one that is granted is a holder. Where ends are reported, those who wait
 // in a crowd leave the holders to the first of them, as each watches the session ahead of
 // its own (law 9); and who asks again, to find out, asks for what it waits for.
-func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
+func (s *records) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 	first := len(asked) == 0
 	waits := v.refused || v.all
 	crowd := s.reportsEnd && len(v.q.Entries) > fewCome
@@ -232,7 +192,7 @@ func (s *Store) unknown(v *view, asked map[session.ID]bool) (ids []session.ID) {
 }
 
 // unheard adds a session of which nothing is known, once.
-func (s *Store) unheard(ids []session.ID, in session.ID, asked map[session.ID]bool) []session.ID {
+func (s *records) unheard(ids []session.ID, in session.ID, asked map[session.ID]bool) []session.ID {
 	if asked[in] {
 		return ids
 	}
@@ -243,9 +203,27 @@ func (s *Store) unheard(ids []session.ID, in session.ID, asked map[session.ID]bo
 	return append(ids, in)
 }
 
+// lately is since when those were granted, on the clock of the record, of whom who waits and polls need not ask whether they live, if the
+// name goes from hand to hand: somebody has got it a moment ago, and others wait. It has a living holder then as a rule, and if not a later
+// reading finds it. Else it is never, and so it is where the record is ahead of the server's clock.
+func (s *records) lately(v *view, waits bool) int64 {
+	moment := (s.sessions.Trusted() / 4).Microseconds()
+	since, passed := v.now.Clock-moment, false //mutant:record-lately-for-good
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		passed, waits = passed || e.Since > since, waits || !e.Granted
+	}
+	if passed && waits && s.traits.Clock && !s.traits.Notifies { //mutant:record-lately-alone
+		if v.now.Clock-s.present().Clock <= moment { // else it was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
+			return since
+		}
+	}
+	return math.MaxInt64
+}
+
 // prune drops the marks of sessions that have ended: nothing can be granted under
 // them any more (law 12).
-func (s *Store) prune(v *view) {
+func (s *records) prune(v *view) {
 	kept := v.marks[:0]
 	for _, m := range v.marks {
 		if left, known := s.sessions.Known(m.in); !known || left > 0 || s.sessions.Own(m.in) != nil { //mutant:record-mark-goes-before-its-session
@@ -253,65 +231,4 @@ func (s *Store) prune(v *view) {
 		}
 	}
 	v.marks = kept
-}
-
-// neighbors is the session of the entry directly ahead of each that waits.
-func (v *view) neighbors() map[store.ID]session.ID {
-	of := map[store.ID]session.ID{}
-	for i := range v.q.Entries {
-		if e := &v.q.Entries[i]; i > 0 && !e.Granted {
-			of[e.ID] = v.blocksWith(&v.q.Entries[i-1])
-		}
-	}
-	return of
-}
-
-// blocksWith is the session that an entry blocks with: of one that was given back or has expired,
-// that of its minimum hold.
-func (v *view) blocksWith(e *queue.Entry) session.ID {
-	if by := v.keptBy(e); by != (session.ID{}) && e.Expires <= v.now.Clock {
-		return by
-	}
-	return v.in[e.ID]
-}
-
-// news is for each that waits and has another entry directly ahead of it than before, or whose note was
-// taken in (law 9): whose session it is now.
-func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Notification) {
-	for i := range v.q.Entries {
-		e := &v.q.Entries[i]
-		if e.Granted || i == 0 {
-			continue
-		}
-		ahead := v.blocksWith(&v.q.Entries[i-1])
-		was, waited := before[e.ID]
-		if waited && was != ahead || !waited && slices.Contains(taken, e.ID) {
-			all = append(all, Notification{Name: v.name, ID: e.ID, Session: ahead})
-		}
-	}
-	return all
-}
-
-// blocking is the sessions that a waiting claim waits for (law 9): that of the entry
-// directly ahead; or, of the first that waits, those of all holders.
-func (v *view) blocking(id store.ID) (all []session.ID) {
-	for i := range v.q.Entries {
-		e := &v.q.Entries[i]
-		if e.ID != id {
-			continue
-		}
-		if e.Granted || i == 0 {
-			return nil
-		}
-		if !v.q.Entries[i-1].Granted {
-			return []session.ID{v.in[v.q.Entries[i-1].ID]}
-		}
-		for j := range v.q.Entries[:i] {
-			if h := &v.q.Entries[j]; h.Expires > v.now.Clock || v.keptBy(h) != (session.ID{}) {
-				all = append(all, v.blocksWith(h))
-			}
-		}
-		return all
-	}
-	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -15,9 +17,32 @@ const (
 	maxBatch = MaxNotes
 )
 
+// The records of all names, as this process reads and writes them: what it knows of each, and its worker. This
+// part knows the rule and the sessions, and no claim but by the operations that it is given. Its methods are safe for
+// concurrent use.
+type records struct {
+	b          Backend
+	traits     Traits
+	reportsEnd bool // of sessions
+	sessions   *session.Set
+
+	elsewhere func(*applied) []Notification       // what a write tells other processes
+	told      func(*applied, store.Instant, bool) // what a record tells this one
+
+	ctx   context.Context // of all that outlives a call, ended by Close
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool
+	names   map[string]*name
+	trip    time.Duration // the measured round trip
+	clock   int64         // the server's, in microseconds
+	clockAt store.Instant // when it was at least that; 0: never heard
+}
+
 // A name is what this process knows of one, and what it is about to do to it. The
 // operations of this process on one name wait here, and go into one write where
-// they wait together. It is guarded by Store.mu, except for what only its worker
+// they wait together. It is guarded by records.mu, except for what only its worker
 // uses, which is one goroutine at a time.
 type name struct {
 	at      string
@@ -84,7 +109,7 @@ type op struct {
 // do applies an operation to the record of a name, and returns when the change is
 // stored. The error is that of apply, or the reason why it may not have been done. If ctx
 // ends first that is the error, and what apply has set must not be used.
-func (s *Store) do(ctx context.Context, at string, o *op) error {
+func (s *records) do(ctx context.Context, at string, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -125,6 +150,13 @@ func (s *Store) do(ctx context.Context, at string, o *op) error {
 	return o.told
 }
 
+// close has no operation begin any more.
+func (s *records) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
 // contended is the error of an operation whose context has ended while the server answered (law 7).
 func contended(ctx context.Context) error {
 	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
@@ -132,7 +164,7 @@ func contended(ctx context.Context) error {
 
 // leaveOp takes an op back, or has the worker know that nobody waits for it, as the context has ended. The
 // error says so; it is nil if the op was done meanwhile.
-func (s *Store) leaveOp(ctx context.Context, n *name, o *op) error {
+func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -152,8 +184,8 @@ func (s *Store) leaveOp(ctx context.Context, n *name, o *op) error {
 	return ctx.Err()
 }
 
-// forgetSome keeps the names from growing without end. Store.mu is held.
-func (s *Store) forgetSome() {
+// forgetSome keeps the names from growing without end. records.mu is held.
+func (s *records) forgetSome() {
 	if len(s.names) < maxNames {
 		return
 	}
@@ -166,88 +198,91 @@ func (s *Store) forgetSome() {
 }
 
 // mayForget reports whether nothing need be known of a name: what may still be done has to be remembered (law 3).
-// Store.mu is held.
-func (s *Store) mayForget(n *name) bool {
+// records.mu is held.
+func (s *records) mayForget(n *name) bool {
 	return n.users == 0 && !n.working && n.pending == nil && len(n.late) == 0 && len(n.noted) == 0
 }
 
-// work does what waits, until nothing does.
-func (s *Store) work(n *name) {
-	for {
-		ctx, cancel := context.WithCancel(s.ctx)
-		s.mu.Lock()
-		n.batch, n.left, n.cancel = nil, 0, cancel
-		if len(n.waiting) == 0 {
-			n.working, n.rested = false, store.Now()
-			s.mu.Unlock()
-			cancel()
-			return
-		}
-		s.mu.Unlock()
-		err := s.change(ctx, n)
-		cancel()
-		s.finishBatch(n, err)
-	}
+// settleName takes in what is in the inbox, drops who has died, and grants those that
+// fit then.
+func (s *records) settleName(ctx context.Context, at string) error {
+	return s.do(ctx, at, &op{apply: func(v *view) (queue.Change, error) {
+		v.refused = true
+		return v.q.Release(v.now, &store.Hold{Name: v.name})
+	}})
 }
 
-// joined is ctx for what is sent for all of the batch.
-func joined(ctx context.Context, batch []*op) context.Context {
-	callers := make([]context.Context, len(batch))
-	for i, o := range batch {
-		callers[i] = o.ctx
-	}
-	return store.Join(ctx, callers...) //mutant:record-joined-in-no-trace
-}
-
-// more takes what has come to wait into the batch, and returns it: those that make
-// room for others first. What nobody waits for any more is left out: its claim may be
-// given up by an operation behind it.
-func (s *Store) more(ctx context.Context, n *name) (batch []*op, added bool) {
+// settleLater has a note taken in whose claim nobody waits for any more, if nobody else
+// does: else it would be taken in at any time.
+func (s *records) settleLater(at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil { // those of the batch have left, or the store is closed
-		return slices.Clone(n.batch), false
+	if s.closed {
+		return
 	}
-	n.batch = slices.DeleteFunc(n.batch, func(o *op) bool { return o.left }) //mutant:record-abandoned-is-done-later
-	n.left = 0
-	had := len(n.batch)
-	for len(n.waiting) > 0 && len(n.batch) < maxBatch {
-		o := n.waiting[0]
-		n.waiting = n.waiting[1:]
-		o.begun = true
-		n.batch = append(n.batch, o)
-	}
-	slices.SortStableFunc(n.batch, func(a, b *op) int {
-		switch {
-		case a.gives == b.gives:
-			return 0
-		case a.gives:
-			return -1
-		}
-		return 1
-	})
-	return slices.Clone(n.batch), len(n.batch) > had
-}
-
-// finishBatch tells those of the batch that they are done.
-func (s *Store) finishBatch(n *name, err error) { s.finishSome(n, err, nil) }
-
-// finishSome tells those that keep does not keep.
-func (s *Store) finishSome(n *name, err error, keep func(*op) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rest := n.batch[:0:0]
-	n.left = 0
-	for _, o := range n.batch {
-		if keep != nil && keep(o) {
-			rest = append(rest, o)
-			if o.left {
-				n.left++
+	s.tasks.Go(func() {
+		for failed := 0; sleep(s.ctx, s.crowded(at, failed, maxNames)) == nil; failed++ {
+			if s.settleName(s.ctx, at) == nil {
+				return
 			}
-			continue
 		}
-		o.err = err
-		close(o.done)
+	})
+}
+
+// took notes how long a request was on its way.
+func (s *records) took(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trip == 0 {
+		s.trip = d
 	}
-	n.batch = rest
+	s.trip += (d - s.trip) / 8
+}
+
+// roundTrip is how long a request takes, of late.
+func (s *records) roundTrip() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(s.trip, 50*time.Microsecond), time.Second)
+}
+
+// present is the server's clock, as far as we know, and never ahead of it (law 5):
+// what it showed when we heard, and what has passed since by our own. Without such a
+// clock it is the wall clock, and nothing but what people see depends on it.
+func (s *records) present() queue.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.clockAt == 0 {
+		return queue.At(time.Now())
+	}
+	us := s.clock + store.Now().Sub(s.clockAt).Microseconds()
+	return queue.Time{Clock: us, Wall: us}
+}
+
+// The answer that tells most is the nearest to the server's clock for clockBest; what comes later is heeded even if it tells less: our
+// clock drifts, and that of the server may be set. Who has heard none for clockTrusted reads before it writes.
+const (
+	clockBest    = time.Second
+	clockTrusted = time.Minute
+)
+
+// clockKnown reports whether the server has told its clock of late.
+func (s *records) clockKnown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clockAt != 0 && store.Now() < s.clockAt.Add(clockTrusted) //mutant:record-clock-is-old
+}
+
+// hear notes what the server's clock showed in an answer that was heard at an
+// instant.
+func (s *records) hear(now int64, heard store.Instant) {
+	if now == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	age := heard.Sub(s.clockAt)
+	if s.clockAt == 0 || age > clockBest || now >= s.clock+age.Microseconds() { //mutant:record-clock-is-never-set-back
+		s.clock, s.clockAt = now, heard //mutant:record-clock-ahead-of-the-server
+	}
 }

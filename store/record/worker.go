@@ -12,10 +12,91 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
+// work does what waits, until nothing does.
+func (s *records) work(n *name) {
+	for {
+		ctx, cancel := context.WithCancel(s.ctx)
+		s.mu.Lock()
+		n.batch, n.left, n.cancel = nil, 0, cancel
+		if len(n.waiting) == 0 {
+			n.working, n.rested = false, store.Now()
+			s.mu.Unlock()
+			cancel()
+			return
+		}
+		s.mu.Unlock()
+		err := s.change(ctx, n)
+		cancel()
+		s.finishBatch(n, err)
+	}
+}
+
+// joined is ctx for what is sent for all of the batch.
+func joined(ctx context.Context, batch []*op) context.Context {
+	callers := make([]context.Context, len(batch))
+	for i, o := range batch {
+		callers[i] = o.ctx
+	}
+	return store.Join(ctx, callers...) //mutant:record-joined-in-no-trace
+}
+
+// more takes what has come to wait into the batch, and returns it: those that make
+// room for others first. What nobody waits for any more is left out: its claim may be
+// given up by an operation behind it.
+func (s *records) more(ctx context.Context, n *name) (batch []*op, added bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil { // those of the batch have left, or the store is closed
+		return slices.Clone(n.batch), false
+	}
+	n.batch = slices.DeleteFunc(n.batch, func(o *op) bool { return o.left }) //mutant:record-abandoned-is-done-later
+	n.left = 0
+	had := len(n.batch)
+	for len(n.waiting) > 0 && len(n.batch) < maxBatch {
+		o := n.waiting[0]
+		n.waiting = n.waiting[1:]
+		o.begun = true
+		n.batch = append(n.batch, o)
+	}
+	slices.SortStableFunc(n.batch, func(a, b *op) int {
+		switch {
+		case a.gives == b.gives:
+			return 0
+		case a.gives:
+			return -1
+		}
+		return 1
+	})
+	return slices.Clone(n.batch), len(n.batch) > had
+}
+
+// finishBatch tells those of the batch that they are done.
+func (s *records) finishBatch(n *name, err error) { s.finishSome(n, err, nil) }
+
+// finishSome tells those that keep does not keep.
+func (s *records) finishSome(n *name, err error, keep func(*op) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rest := n.batch[:0:0]
+	n.left = 0
+	for _, o := range n.batch {
+		if keep != nil && keep(o) {
+			rest = append(rest, o)
+			if o.left {
+				n.left++
+			}
+			continue
+		}
+		o.err = err
+		close(o.done)
+	}
+	n.batch = rest
+}
+
 // change does what waits on a name, and more of it with each attempt, until it is
 // done. A lost race is no outage (law 7): it is tried for as long as anybody waits for it.
 // The error, if any, is that of all that is still in the batch.
-func (s *Store) change(ctx context.Context, n *name) error {
+func (s *records) change(ctx context.Context, n *name) error {
 	b := n.base
 	if b.fresh = false; b.known && store.Now() > b.sent.Add(time.Minute) {
 		b.known = false
@@ -73,7 +154,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 		case force:
 		case needShort(a, batch): // nothing is answered, so nothing need be written or read
 			n.base = b
-			s.done(n, a, batch, b.sent, nil)
+			s.done(n, a, batch, b.sent, false, nil)
 			return nil
 		case !b.inbox && looksInVain(a, batch): // it may be in the inbox, which is not known
 			if room(a, batch) || !s.anotherIsOldest(ctx, n, batch) { //mutant:record-leaves-it-to-others
@@ -87,7 +168,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 				o.rests = true
 			}
 			n.base = base{}
-			s.done(n, a, batch, b.sent, nil)
+			s.done(n, a, batch, b.sent, false, nil)
 			return nil
 		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
 			return nil
@@ -101,7 +182,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 			}
 			// What was not answered depends on what is not the newest any more.
 			n.base, n.pending, n.late = b, nil, nil
-			s.done(n, a, batch, b.sent, nil)
+			s.done(n, a, batch, b.sent, false, nil)
 			return nil
 		}
 		w := &Swap{Name: n.at, Old: b.Record, Lost: b.lost, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
@@ -156,7 +237,7 @@ func (s *Store) change(ctx context.Context, n *name) error {
 }
 
 // unanswered notes what may still be done of a swap (law 3).
-func (s *Store) unanswered(n *name, w *Swap, in *session.Session, err error) {
+func (s *records) unanswered(n *name, w *Swap, in *session.Session, err error) {
 	if n.base = (base{}); store.Definite(err) {
 		return
 	}
@@ -169,7 +250,7 @@ func (s *Store) unanswered(n *name, w *Swap, in *session.Session, err error) {
 
 // swapped notes that a swap was done, tells who was granted and whose operations are done, and
 // returns what is known of the record then.
-func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent store.Instant, batch []*op) base {
+func (s *records) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent store.Instant, batch []*op) base {
 	n.base, n.pending, n.late = base{}, nil, nil
 	if o.Told {
 		n.base = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
@@ -184,13 +265,12 @@ func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent 
 			delete(n.noted, id)
 		}
 	}
-	s.tellOwn(a)
-	s.done(n, a, batch, sent, func(one *op) bool { return going[one] })
+	s.done(n, a, batch, sent, true, func(one *op) bool { return going[one] })
 	return n.base
 }
 
 // raced notes that the server has answered a batch, and that another was first.
-func (s *Store) raced(batch []*op) {
+func (s *records) raced(batch []*op) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range batch {
@@ -200,7 +280,7 @@ func (s *Store) raced(batch []*op) {
 
 // tooLarge has less go into a record that would not fit: fewer notes, and then no more
 // of those that ask.
-func (s *Store) tooLarge(n *name, b *base, size int) error {
+func (s *records) tooLarge(n *name, b *base, size int) error {
 	if len(b.Inbox) > 0 { //mutant:record-fewer-notes
 		b.Inbox, b.More = b.Inbox[:len(b.Inbox)/2], true
 		return nil
@@ -218,7 +298,7 @@ func (s *Store) tooLarge(n *name, b *base, size int) error {
 }
 
 // swap sends a swap.
-func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
+func (s *records) swap(ctx context.Context, w *Swap) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	sent := store.Now()
@@ -234,20 +314,20 @@ func needShort(a *applied, batch []*op) bool {
 	return len(batch) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
 }
 
-// done tells the operations of a batch what came of them, but for those that go on.
-func (s *Store) done(n *name, a *applied, batch []*op, sent store.Instant, goesOn func(*op) bool) {
+// done tells the operations of a batch what came of them, but for those that go on. wrote: it was written now.
+func (s *records) done(n *name, a *applied, batch []*op, sent store.Instant, wrote bool, goesOn func(*op) bool) {
 	for i, o := range batch {
 		o.told = a.told[i]
 	}
 	if len(batch) == 0 || !batch[0].rests { // else what is ahead is told, or read, once it is in the record
-		s.watchAhead(a, sent)
+		s.told(a, sent, wrote)
 	}
 	s.finishSome(n, nil, goesOn)
 }
 
 // pause lets others go first after a lost race: all that lost together would lose
 // together again. Those that make room for others wait least.
-func (s *Store) pause(ctx context.Context, lost int, batch []*op) error {
+func (s *records) pause(ctx context.Context, lost int, batch []*op) error {
 	window := min(s.roundTrip()<<min(lost, 8), time.Second)
 	if slices.ContainsFunc(batch, func(o *op) bool { return o.gives }) {
 		window = min(window, 2*s.roundTrip())

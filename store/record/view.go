@@ -1,0 +1,187 @@
+package record
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A view is a record at an instant, ready for the rule.
+type view struct {
+	name  string
+	q     queue.Queue
+	now   queue.Time
+	in    map[store.ID]session.ID // the session of each entry
+	kept  map[store.ID]session.ID // the session that is its minimum hold, see below
+	wish  map[store.ID]int64      // the minimum hold that has not begun, in microseconds
+	marks []mark
+
+	stored  map[store.ID]bool // the entries of the record itself, not of the inbox
+	drawn   int64             // the newest token of the record itself
+	had     bool              // something was written before
+	refused bool              // somebody was: it matters whether the holders live
+	again   []store.ID        // those that wait in the record and ask again
+	all     bool              // it matters of all entries whether they live
+	asks    bool              // it matters of the first that asks the holders to give up
+	reads   bool              // nothing is to be written
+	lately  int64             // who was granted since then was so a moment ago, see records.lately
+}
+
+// A mark says up to which number the notes of a session are void, or were taken in.
+type mark struct {
+	in     session.ID
+	number uint64
+}
+
+func (v *view) find(id store.ID) *queue.Entry {
+	for i := range v.q.Entries {
+		if v.q.Entries[i].ID == id {
+			return &v.q.Entries[i]
+		}
+	}
+	return nil
+}
+
+// marked is up to which number the notes of a session are not to be taken in.
+func (v *view) marked(in session.ID) uint64 {
+	for i := range v.marks {
+		if v.marks[i].in == in {
+			return v.marks[i].number
+		}
+	}
+	return 0
+}
+
+// mark raises the mark of a session. It reports whether that changed anything.
+func (v *view) mark(in session.ID, number uint64) bool {
+	for i := range v.marks {
+		if m := &v.marks[i]; m.in == in {
+			raised := number > m.number
+			m.number = max(m.number, number)
+			return raised
+		}
+	}
+	v.marks = append(v.marks, mark{in, number})
+	return true
+}
+
+// refuse notes that a claim is refused: it matters whether the holders live. What is left for later is so for who waits.
+func (v *view) refuse(c *store.Claim) {
+	if v.refused = true; c.Try { //mutant:record-left-by-a-try
+		v.lately = math.MaxInt64
+	}
+}
+
+// isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock
+// delay is not to be granted.
+func (v *view) isLeft(e *queue.Entry) bool {
+	return e.LockDelay == 0 && //mutant:record-left-with-a-delay
+		e.Since > v.lately //mutant:record-lately-all
+}
+
+// neighbors is the session of the entry directly ahead of each that waits.
+func (v *view) neighbors() map[store.ID]session.ID {
+	of := map[store.ID]session.ID{}
+	for i := range v.q.Entries {
+		if e := &v.q.Entries[i]; i > 0 && !e.Granted {
+			of[e.ID] = v.blocksWith(&v.q.Entries[i-1])
+		}
+	}
+	return of
+}
+
+// blocksWith is the session that an entry blocks with: of one that was given back or has expired,
+// that of its minimum hold.
+func (v *view) blocksWith(e *queue.Entry) session.ID {
+	if by := v.keptBy(e); by != (session.ID{}) && e.Expires <= v.now.Clock {
+		return by
+	}
+	return v.in[e.ID]
+}
+
+// news is for each that waits and has another entry directly ahead of it than before, or whose note was
+// taken in (law 9): whose session it is now.
+func (v *view) news(before map[store.ID]session.ID, taken []store.ID) (all []Notification) {
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		if e.Granted || i == 0 {
+			continue
+		}
+		ahead := v.blocksWith(&v.q.Entries[i-1])
+		was, waited := before[e.ID]
+		if waited && was != ahead || !waited && slices.Contains(taken, e.ID) {
+			all = append(all, Notification{Name: v.name, ID: e.ID, Session: ahead})
+		}
+	}
+	return all
+}
+
+// blocking is the sessions that a waiting claim waits for (law 9): that of the entry
+// directly ahead; or, of the first that waits, those of all holders.
+func (v *view) blocking(id store.ID) (all []session.ID) {
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		if e.ID != id {
+			continue
+		}
+		if e.Granted || i == 0 {
+			return nil
+		}
+		if !v.q.Entries[i-1].Granted {
+			return []session.ID{v.in[v.q.Entries[i-1].ID]}
+		}
+		for j := range v.q.Entries[:i] {
+			if h := &v.q.Entries[j]; h.Expires > v.now.Clock || v.keptBy(h) != (session.ID{}) {
+				all = append(all, v.blocksWith(h))
+			}
+		}
+		return all
+	}
+	return nil
+}
+
+// Where the server tells no clock, a minimum hold is a session of its own, which nobody
+// renews: the entry blocks until that has ended, too. Its TTL is what is left of the minimum
+// hold on the owner's own clock when the owner first shows the token. No two clocks are
+// compared.
+
+// keptBy is the session that is the minimum hold of an entry, if it has one that is not
+// void.
+func (v *view) keptBy(e *queue.Entry) session.ID {
+	if !e.Granted || e.MinHold == 0 { // broken, or over
+		return session.ID{}
+	}
+	return v.kept[e.ID]
+}
+
+// keepsOn has an entry block for as long as its minimum hold has left.
+func (v *view) keepsOn(e *queue.Entry, left time.Duration) {
+	e.Shown = true
+	e.MinHold = max(v.now.Clock+leftOf(left)-e.Since, 0) //mutant:record-minimum-hold-without-clock
+}
+
+// bySession reports whether minimum holds are sessions here.
+func (t *Traits) bySession() bool { return !t.Clock }
+
+// wishes has the rule know nothing of a minimum hold that has not begun.
+func (v *view) wishes(id store.ID, e *queue.Entry) {
+	if _, began := v.kept[id]; !began && e.MinHold > 0 {
+		v.wish[id], e.MinHold = e.MinHold, 0
+	}
+}
+
+// keep has the session be the minimum hold of an entry, which has not begun.
+func (v *view) keep(id store.ID, by session.ID) {
+	e := v.find(id)
+	if e == nil || !e.Granted || e.Broken != nil || v.wish[id] == 0 {
+		return
+	}
+	if delete(v.wish, id); by != (session.ID{}) { // else it is over
+		v.kept[id] = by
+		v.keepsOn(e, time.Duration(unending)*time.Microsecond)
+	}
+}
