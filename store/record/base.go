@@ -6,12 +6,31 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
-	"github.com/holdfast-go/holdfast/store/session"
 )
+
+// ready has what is known of the record serve for a batch.
+func (s *records) ready(ctx context.Context, n *name) error {
+	if err := s.void(ctx, n); err != nil {
+		return err
+	}
+	if !n.usable() || !n.now.fresh && slices.ContainsFunc(n.doing, func(o *op) bool { return o.insists || o.looks }) {
+		if err := s.begin(ctx, n); err != nil {
+			return err
+		}
+	}
+	if err := s.takesInFirst(ctx, n); err != nil {
+		return err
+	}
+	for _, o := range n.doing {
+		o.fresh = n.now.fresh
+	}
+	return nil
+}
 
 // usable reports whether a write may depend on the base. A claim whose note may be in an
 // inbox that is not known writes only on what was read since (law 4).
-func (s *records) usable(n *name, b *base) bool {
+func (n *name) usable() bool {
+	b := &n.now
 	if !b.known || n.pending != nil && !b.fresh || len(n.late) > 0 && !b.fresh {
 		return false
 	}
@@ -21,36 +40,36 @@ func (s *records) usable(n *name, b *base) bool {
 // begin reads the record, without the inbox where asks need no more; or, of a name that this process knows nothing of,
 // begins with a write as if nothing were stored: there may be nothing. Not so for a claim that was asked for before and may be
 // there: with a note in the inbox, too, a notification could answer for the record that was to be read (law 4).
-func (s *records) begin(ctx context.Context, n *name, b *base, batch []*op) error {
-	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(batch) > 0
-	for _, o := range batch {
+func (s *records) begin(ctx context.Context, n *name) error {
+	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(n.doing) > 0
+	for _, o := range n.doing {
 		blind = blind && o.asks && !o.again //mutant:record-asks-again-unread
 	}
 	if n.met = true; blind {
-		*b = base{known: true, inbox: true, sent: store.Now()}
+		n.now = base{known: true, inbox: true, sent: store.Now()}
 		return nil
 	}
 	p, peeks := s.b.(Peeker)
-	peeks = peeks && n.pending == nil && len(n.late) == 0 && len(batch) > 0
-	for _, o := range batch {
+	peeks = peeks && n.pending == nil && len(n.late) == 0 && len(n.doing) > 0
+	for _, o := range n.doing {
 		peeks = peeks && (o.looks || o.asks && !o.insists && len(n.noted) == 0)
 	}
 	if !peeks {
-		return s.load(ctx, n, b)
+		return s.load(ctx, n)
 	}
 	sent := store.Now()
 	r, err := s.readBy(ctx, n.at, p.Peek)
 	if err == nil {
-		*b = base{Record: r, known: true, sent: sent, fresh: true}
+		n.now = base{Record: r, known: true, sent: sent, fresh: true}
 	}
 	return err
 }
 
-// takesInFirst has the base tell who waits in the inbox, where a batch does more than ask. Whoever asks may write on
+// takesInFirst has what is known tell who waits in the inbox, where a batch does more than ask. Whoever asks may write on
 // the record alone, and so come before one whose note is in the inbox; but each that is granted gives back, and whoever
 // gives back takes in first who has come by then. So nobody is passed by more than one hold that came later.
-func (s *records) takesInFirst(ctx context.Context, n *name, b *base, batch []*op) error {
-	if b.inbox || !slices.ContainsFunc(batch, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
+func (s *records) takesInFirst(ctx context.Context, n *name) error {
+	if n.now.inbox || !slices.ContainsFunc(n.doing, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
 		return nil
 	}
 	if p, ok := s.b.(Peeker); ok {
@@ -60,26 +79,26 @@ func (s *records) takesInFirst(ctx context.Context, n *name, b *base, batch []*o
 			return err
 		} else if len(oldest.Data) == 0 {
 			// Nobody waits. The record was read before, so this serves for a write that depends on it only (law 11).
-			b.inbox, b.fresh = true, false
+			n.now.inbox, n.now.fresh = true, false
 			return nil
 		}
 	}
-	return s.load(ctx, n, b)
+	return s.load(ctx, n)
 }
 
 // load reads the record and the inbox.
-func (s *records) load(ctx context.Context, n *name, b *base) error {
+func (s *records) load(ctx context.Context, n *name) error {
 	sent := store.Now()
 	r, err := s.read(ctx, n.at)
 	if err == nil {
-		*b = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}
+		n.now = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}
 	}
 	return err
 }
 
 // void makes the joins that were not answered impossible, before the record is read (law
 // 3). By mark, that is done by the write that follows.
-func (s *records) void(ctx context.Context, n *name, b *base) error {
+func (s *records) void(ctx context.Context, n *name) error {
 	if s.traits.Void != VoidByCall || len(n.late) == 0 { //mutant:record-late-join-is-void
 		return nil
 	}
@@ -98,7 +117,7 @@ func (s *records) void(ctx context.Context, n *name, b *base) error {
 			n.noted[id] = true // it may have been done before
 		}
 	}
-	b.known, b.fresh = false, false
+	n.now.known, n.now.fresh = false, false
 	return nil
 }
 
@@ -154,60 +173,4 @@ func (s *records) remember(at string, r *Record, sent store.Instant) {
 	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
 		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
 	}
-}
-
-// seen forgets the notes that are not in the inbox any more. That a claim is in the
-// record does not say so: it may be there without its note.
-func (s *records) seen(n *name, b *base) {
-	for id := range n.noted {
-		if b.inbox && !b.More && !holdsNote(&b.Record, id) {
-			delete(n.noted, id)
-		}
-	}
-}
-
-// holdsNote reports whether a note of the claim is in the inbox.
-func holdsNote(r *Record, id store.ID) bool {
-	for i := range r.Inbox {
-		if n, ok := parseNote("", r.Inbox[i].Data); ok && n.claim.ID == id {
-			return true
-		}
-	}
-	return false
-}
-
-// join has the swap leave notes if it is refused: of asks that may wait, which all have
-// the same session. It returns that.
-func (s *records) join(n *name, a *applied, w *Swap, batch []*op) *session.Session {
-	if len(batch) == 0 || len(n.late) > 0 {
-		return nil
-	}
-	in := batch[0].short
-	for i, o := range batch {
-		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
-			return nil
-		}
-	}
-	st := in.State()
-	if st.Over {
-		return nil
-	}
-	w.Join = &Join{Session: in.ID, Calls: st.Calls}
-	for _, o := range batch {
-		one := waiter{*o.claim, in.ID, in.Number()}
-		w.Join.Notes = append(w.Join.Notes, one.note())
-	}
-	return in
-}
-
-// lateJoin is a join that was not answered.
-func lateJoin(in *session.Session, j *Join) late {
-	l := late{in: in}
-	for i := range j.Notes {
-		if n, ok := parseNote("", j.Notes[i].Data); ok {
-			l.number = max(l.number, n.number)
-			l.claims = append(l.claims, n.claim.ID)
-		}
-	}
-	return l
 }

@@ -255,6 +255,16 @@ func parseNote(name string, data []byte) (n waiter, ok bool) {
 	return n, fits && !r.bad && len(r.b) == 0
 }
 
+// parseInbox reads the notes of an inbox that are of ours.
+func parseInbox(name string, inbox []Note) (all []waiter) {
+	for i := range inbox {
+		if n, ok := parseNote(name, inbox[i].Data); ok {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // AppendNotifications appends the notifications to b, for one message to one process.
 func AppendNotifications(b []byte, some []Notification) []byte {
 	w := writer(b)

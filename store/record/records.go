@@ -56,7 +56,9 @@ type name struct {
 	cancel  context.CancelFunc
 
 	// The worker's own.
-	base    base
+	doing   []*op             // its copy of the batch
+	base    base              // the record, as it is remembered
+	now     base              // the same, while a batch is done
 	pending *string           // the version that a swap of ours depends on that was not answered (law 3)
 	late    []late            // joins of ours that were not answered: they may be done until they are void
 	noted   map[store.ID]bool // claims of this process whose note is in the inbox, as far as we know
@@ -70,7 +72,7 @@ type base struct {
 	known bool
 	inbox bool          // the inbox is known, too
 	sent  store.Instant // when the request was sent that told it
-	fresh bool          // it was read for the operations that are under way
+	fresh bool          // it was read for the batch
 	lost  bool          // it is not the newest any more: of use for a note only
 }
 
@@ -95,15 +97,16 @@ type op struct {
 	looks   bool     // it finds out whether its claim is in the record, and does no more
 	finds   store.ID // nothing may be left of this claim, not even a note
 
-	done  chan struct{}
-	begun bool  // the worker has it
-	left  bool  // its caller does not wait any more
-	fresh bool  // what apply was given was read for it
-	told  error // of apply
-	err   error // why it may not have been done
-	rests bool  // its claim is in the inbox only
-	noted bool  // a note of it was left
-	raced bool  // the server has answered, and another was first
+	done   chan struct{}
+	begun  bool  // the worker has it
+	left   bool  // its caller does not wait any more
+	fresh  bool  // what apply was given was read for it
+	told   error // of apply
+	err    error // why it may not have been done
+	rests  bool  // its claim is in the inbox only
+	noted  bool  // a note of it was left
+	raced  bool  // the server has answered, and another was first
+	goesOn bool  // it is not done by the write that was
 }
 
 // do applies an operation to the record of a name, and returns when the change is

@@ -1,7 +1,9 @@
 package record
 
 import (
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -20,15 +22,20 @@ type view struct {
 	wish  map[store.ID]int64      // the minimum hold that has not begun, in microseconds
 	marks []mark
 
-	stored  map[store.ID]bool // the entries of the record itself, not of the inbox
-	drawn   int64             // the newest token of the record itself
-	had     bool              // something was written before
-	refused bool              // somebody was: it matters whether the holders live
-	again   []store.ID        // those that wait in the record and ask again
-	all     bool              // it matters of all entries whether they live
-	asks    bool              // it matters of the first that asks the holders to give up
-	reads   bool              // nothing is to be written
-	lately  int64             // who was granted since then was so a moment ago, see records.lately
+	traits     *Traits
+	reportsEnd bool // of sessions
+
+	notes   []waiter                     // those of the inbox
+	left    map[session.ID]time.Duration // what each session has left, as far as it is known
+	stored  map[store.ID]bool            // the entries of the record itself, not of the inbox
+	drawn   int64                        // the newest token of the record itself
+	had     bool                         // something was written before
+	refused bool                         // somebody was: it matters whether the holders live
+	again   []store.ID                   // those that wait in the record and ask again
+	all     bool                         // it matters of all entries whether they live
+	asks    bool                         // it matters of the first that asks the holders to give up
+	reads   bool                         // nothing is to be written
+	lately  int64                        // who was granted since then was so a moment ago, see records.lately
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.
@@ -44,6 +51,23 @@ func (v *view) find(id store.ID) *queue.Entry {
 		}
 	}
 	return nil
+}
+
+// hasNote reports whether a note of the claim is in the inbox.
+func (v *view) hasNote(id store.ID) bool {
+	return slices.ContainsFunc(v.notes, func(n waiter) bool { return n.claim.ID == id })
+}
+
+// sessions is all that are named.
+func (v *view) sessions() []session.ID {
+	all := slices.AppendSeq(slices.Collect(maps.Values(v.in)), maps.Values(v.kept))
+	for i := range v.marks {
+		all = append(all, v.marks[i].in)
+	}
+	for i := range v.notes {
+		all = append(all, v.notes[i].in)
+	}
+	return all
 }
 
 // marked is up to which number the notes of a session are not to be taken in.
@@ -81,6 +105,131 @@ func (v *view) refuse(c *store.Claim) {
 func (v *view) isLeft(e *queue.Entry) bool {
 	return e.LockDelay == 0 && //mutant:record-left-with-a-delay
 		e.Since > v.lately //mutant:record-lately-all
+}
+
+// settle gives each entry the time that its session has left, as far as that is known.
+func (v *view) settle() {
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		if v.traits.bySession() {
+			v.wishes(e.ID, e)
+		}
+		if kept, is := v.kept[e.ID]; is {
+			left, known := v.left[kept]
+			if !known {
+				left = time.Duration(unending) * time.Microsecond
+			}
+			v.keepsOn(e, left)
+		}
+		if e.Expires <= v.now.Clock {
+			continue
+		}
+		if left, known := v.left[v.in[e.ID]]; known {
+			e.Expires = v.now.Clock + leftOf(left)
+		}
+	}
+}
+
+// leftOf is what a session has left, on the clock of the record. One that lives has some left, however little: to pass over what it
+// keeps its end has to be final (law 2).
+func leftOf(d time.Duration) int64 {
+	return max(micros(d), 0) //mutant:record-a-moment-left-is-none
+}
+
+// takeIn puts the notes behind the entries of the record, in the order in which they
+// came (law 13), and says who was granted so. A note is taken in once: not if its claim
+// is in the record, nor if it is void or was taken in before (laws 3, 12), nor if its
+// session has ended.
+func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
+	for i := range v.notes {
+		n := &v.notes[i]
+		if v.traits.Void == VoidByMark {
+			if n.number <= v.marked(n.in) { //mutant:record-note-comes-back
+				continue
+			}
+			v.mark(n.in, n.number) //mutant:record-note-taken-in-leaves-no-mark
+		}
+		if left, known := v.left[n.in]; known && left <= 0 || v.find(n.claim.ID) != nil {
+			continue
+		}
+		a, change, err := v.q.Ask(v.now, v.name, &n.claim)
+		granted = append(granted, change.Woken...)
+		if err != nil {
+			continue // its owner is told when it asks again
+		}
+		v.in[n.claim.ID], taken = n.in, append(taken, n.claim.ID)
+		if v.traits.bySession() {
+			v.wishes(n.claim.ID, v.find(n.claim.ID))
+		}
+		if a.Granted {
+			granted = append(granted, store.Notification{Name: v.name, ID: n.claim.ID, Token: a.Token, N: a.N})
+		}
+	}
+	return granted, taken
+}
+
+// maxMarks is how many marks of sessions without an entry a record has before every other who
+// writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
+const (
+	maxMarks   = 64
+	marksAsked = 4
+)
+
+// askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
+const askedAgain = 256
+
+// unknown is the sessions that matter and of which it is not known whether they live: those of
+// the holders, if anybody waits for them. To ask about each waiter would be
+// quadratic in a crowd; one that is granted is a holder. Where ends are reported, those who wait
+// in a crowd leave the holders to the first of them, as each watches the session ahead of
+// its own (law 9); and who asks again, to find out, asks for what it waits for.
+func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
+	first := len(asked) == 0
+	waits := v.refused || v.all
+	crowd := v.reportsEnd && len(v.q.Entries) > fewCome
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
+		if v.asks && e.GiveUp != nil { //mutant:record-asked-by-the-dead
+			v.asks, ids = false, v.unheard(ids, v.in[e.ID], asked)
+		}
+	}
+	if !waits {
+		for _, id := range v.again { //mutant:record-who-asks-again-asks-for-nobody
+			ahead := v.blocking(id) //mutant:record-asks-for-all-holders
+			rand.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
+			for _, in := range ahead {
+				if len(asked) < askedAgain {
+					ids = v.unheard(ids, in, asked)
+				}
+			}
+		}
+		return ids
+	}
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		if kept := v.keptBy(e); kept != (session.ID{}) {
+			ids = v.unheard(ids, kept, asked)
+		}
+		if (e.Granted && !v.isLeft(e) || v.all) && e.Expires > v.now.Clock {
+			ids = v.unheard(ids, v.in[e.ID], asked)
+		}
+	}
+	if first && !v.reads && len(v.marks) > maxMarks+len(v.q.Entries) && rand.N(2) == 0 { //mutant:record-marks-are-few
+		for range marksAsked {
+			ids = v.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
+		}
+	}
+	return ids
+}
+
+// unheard adds a session of which nothing is known, once.
+func (v *view) unheard(ids []session.ID, in session.ID, asked map[session.ID]bool) []session.ID {
+	if _, known := v.left[in]; known || asked[in] {
+		return ids
+	}
+	asked[in] = true
+	return append(ids, in)
 }
 
 // neighbors is the session of the entry directly ahead of each that waits.
