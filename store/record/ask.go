@@ -3,7 +3,7 @@ package record
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -14,33 +14,25 @@ import (
 // errNeedsShort says that a claim has to wait, and has no session to wait in.
 var errNeedsShort = errors.New("no session to wait in has begun")
 
-// An asking is what one run of an ask has set.
-type asking struct {
-	a     store.Answer
-	in    session.ID // that keeps the entry
-	there bool       // there is an entry
-	owner string     // of the entry
-	asked bool       // a waiter asks the holders to give up
-}
-
-// Ask implements [store.Store].
+// Ask implements [store.Store]. What is known of the claim here may answer it. Else it gets a session, goes into the record, or into
+// its inbox first, and what it finds there is noted for the claim.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	m := s.enter(c.Name, c.ID, true)
 	defer s.exit(m)
-	if err := s.isGone(m); err != nil {
+	a, known, err := s.known(m, &c)
+	if err != nil {
 		return store.Answer{}, s.whyGone(ctx, m, err)
 	}
-	if a, ok := s.fromNotification(m, &c); ok {
+	if known {
 		return a, nil
 	}
 	if c.GiveUp == "" {
 		m.uncalled = nil
 	}
-	a, err := s.ask(ctx, m, &c)
-	if err != nil {
+	if a, err = s.ask(ctx, m, &c); err != nil {
 		return store.Answer{}, s.failed("ask for", c.Name, err)
 	}
 	if c.GiveUp != "" {
@@ -49,213 +41,118 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
-	long, err := s.sessions.Present(ctx, c.TTL)
-	if err != nil {
-		s.unsent(m)
-		return store.Answer{}, err
+// checkClaim finds what the store cannot keep, before any I/O.
+func (s *Store) checkClaim(c *store.Claim) error {
+	if err := s.bounds.CheckClaim(c); err != nil {
+		return err
 	}
-	short := s.sessions.Begun(s.placeTTL(c))
+	for _, p := range []struct {
+		promise store.Promise
+		d       time.Duration
+	}{{store.PromiseMinHold, c.MinHold}, {store.PromiseLockDelay, c.LockDelay}} {
+		if why, lacks := s.d.Lacks[p.promise]; lacks && p.d > 0 {
+			return fmt.Errorf("%w: %q: a %s: %s", store.ErrUnsupported, c.Name, p.promise, why)
+		}
+	}
+	return nil
+}
+
+// An asking is an ask on its way: what keeps its claim, and what the last run of it has found in the record.
+type asking struct {
+	op
+	c           *store.Claim
+	long, short *session.Session     // it goes into one of them if it is new; short: nil, or begun
+	to          *session.Session     // it goes into this if it is there; nil: it stays where it is
+	calls       map[session.ID]int64 // of the sessions, as it was sent
+	flight      *session.Flight      // of the session that it is likely to be in
+
+	a     store.Answer
+	in    session.ID // that keeps the entry
+	there bool       // there is an entry
+	owner string     // of the entry
+	asked bool       // a waiter asks the holders to give up
+}
+
+// ask asks as often as it takes to have a session for what it finds: that to wait in is begun only once it is needed.
+func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
+	k := &asking{c: c}
 	for {
-		s.mu.Lock()
-		if m.sess == nil {
-			m.into(long)
+		err := s.keepers(ctx, m, k)
+		if err == errNeedsShort {
+			continue
 		}
-		s.mu.Unlock()
-		if a, err := s.askIn(ctx, m, c, long, short); err != errNeedsShort {
-			return a, err
-		}
-		if short, err = s.sessions.Present(ctx, s.placeTTL(c)); err != nil {
+		if err != nil {
 			s.unsent(m)
 			return store.Answer{}, err
 		}
+		k.op = op{at: c.Name, apply: k.apply, asks: true, again: s.sends(m, k.long), short: k.short}
+		if !c.Try {
+			k.claim = c
+		}
+		noted, err := s.records.place(ctx, &k.op, func(patience time.Duration) (bool, error) { return s.awaitTakenIn(ctx, m, k, patience) })
+		if err != errNeedsShort {
+			return s.answer(ctx, m, k, noted, err)
+		}
 	}
 }
 
-// askIn asks once. An entry that is new goes into the long session if it is granted, and
+// apply is what an ask does to a record. An entry that is new goes into the long session if it is granted, and
 // into the short one if it waits. One that is there stays where it is: whatever was
 // asked for before, in whichever session, is what the record says it is (law 1).
-func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, short *session.Session) (store.Answer, error) {
-	s.mu.Lock()
-	waits, again := m.waits, m.sent
-	m.sent = true
-	s.mu.Unlock()
-	flight := long.Fresh()
-	if waits && short != nil {
-		flight = short.Fresh()
+func (k *asking) apply(v *view) (change queue.Change, err error) {
+	c := k.c
+	k.a, k.in, k.there, k.owner, k.asked = store.Answer{}, session.ID{}, false, "", false
+	k.a, change, err = v.q.Ask(v.now, c.Name, c)
+	k.ahead = k.a.Waiting
+	e := v.find(c.ID)
+	switch crowd := v.reportsEnd && len(v.q.Entries) > fewCome; {
+	case k.a.Granted:
+	case c.Try || !crowd:
+		v.refuse(c)
+	case v.stored[c.ID]:
+		v.again = append(v.again, c.ID)
 	}
-	to, err := s.longer(ctx, m, long, short)
-	if err != nil {
-		return store.Answer{}, err
+	if err != nil || e == nil {
+		return change, err
 	}
-	calls := map[session.ID]int64{long.ID: long.State().Calls}
-	if short != nil {
-		calls[short.ID] = short.State().Calls
-	}
-	got := &asking{}
-	o := &op{short: short, asks: true, again: again}
-	if !c.Try {
-		o.claim = c
-	}
-	o.apply = func(v *view) (change queue.Change, err error) {
-		*got = asking{}
-		got.a, change, err = v.q.Ask(v.now, c.Name, c)
-		e := v.find(c.ID)
-		switch crowd := s.records.reportsEnd && len(v.q.Entries) > fewCome; {
-		case got.a.Granted:
-		case c.Try || !crowd:
-			v.refuse(c)
-		case v.stored[c.ID]:
-			v.again = append(v.again, c.ID)
-		}
-		if err != nil || e == nil {
-			return change, err
-		}
-		if s.traits.bySession() {
-			v.wishes(c.ID, e)
-		}
-		in, known := v.in[c.ID]
-		switch {
-		case known && to != nil:
-			in = to.ID
-		case known:
-		case e.Granted:
-			in = long.ID
-		case short == nil || !short.Use(): //mutant:record-session-ends-meanwhile
-			gone, _ := v.q.Release(v.now, &store.Hold{Name: c.Name, ID: c.ID})
-			change.Woken = append(change.Woken, gone.Woken...)
-			return change, errNeedsShort
-		default:
-			in = short.ID
-		}
-		v.in[c.ID], got.in, got.there, got.owner = in, in, true, e.Owner
-		got.asked = v.q.GiveUp() != ""
-		return change, nil
-	}
-	err = s.records.do(ctx, c.Name, o)
-	noted := err != nil && store.Definite(err) && o.noted
-	// Who waits goes on until its own entry is in the record (law 9): whoever made room
-	// may not have seen the note, and who comes later is not to overtake it.
-	for tried := 0; err == nil && o.rests; tried++ {
-		noted = true
-		var in bool
-		if in, err = s.awaitTakenIn(ctx, m, short, s.records.crowded(c.Name, tried, got.a.Waiting)); in {
-			if got.in, got.there = short.ID, true; got.a.Granted {
-				got.a = store.Answer{} // on what was not the newest
-			}
-			break
-		}
-		if err == nil {
-			_, peeks := s.b.(Peeker)
-			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
-			o = &op{short: short, asks: true, again: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
-			err = s.records.do(ctx, c.Name, o)
-		}
-		if err != nil && !store.Definite(err) {
-			s.records.settleLater(c.Name) //mutant:record-note-is-taken-in-later
-		}
-	}
+	v.wishes(c.ID, e)
+	in, known := v.in[c.ID]
 	switch {
-	case err == errNeedsShort:
-		return store.Answer{}, err
-	case errors.Is(err, store.ErrLost):
-		broken := (*store.LostError)(nil)
-		s.lost(m, err, errors.As(err, &broken))
-		return store.Answer{}, err
-	case err != nil && !store.Definite(err):
-		s.mu.Lock()
-		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL)) //mutant:record-ask-unanswered
-		s.mu.Unlock()
-		return store.Answer{}, err
-	case err != nil:
-		s.refused(m, noted)
-		return store.Answer{}, err
-	case !got.there:
-		s.nothing(m)
-		return got.a, nil
+	case known && k.to != nil:
+		in = k.to.ID
+	case known:
+	case e.Granted:
+		in = k.long.ID
+	case k.short == nil || !k.short.Use(): //mutant:record-session-ends-meanwhile
+		gone, _ := v.q.Release(v.now, &store.Hold{Name: c.Name, ID: c.ID})
+		change.Woken = append(change.Woken, gone.Woken...)
+		return change, errNeedsShort
+	default:
+		in = k.short.ID
 	}
-	return s.answer(ctx, m, c, got, calls, flight)
+	v.in[c.ID], k.in, k.there, k.owner = in, in, true, e.Owner
+	k.asked = v.q.GiveUp() != ""
+	return change, nil
 }
-
-// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
-// reads the inbox and takes in all that is there.
-const looksFirst = 2
-
-// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
-// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
-const oneOf = 8
 
 // awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
 // serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
-func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Session, patience time.Duration) (taken bool, err error) {
-	rest := make(chan struct{})
-	s.mu.Lock()
-	m.into(in)
-	m.rest = rest
-	m.rested()
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		m.rest = nil
-		s.mu.Unlock()
-	}()
+func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, patience time.Duration) (taken bool, err error) {
+	defer s.rests(m, nil, nil)
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	rest := make(chan struct{})
+	s.rests(m, k.short, rest)
 	select {
 	case <-rest:
+		if k.in, k.there = k.short.ID, true; k.a.Granted {
+			k.a = store.Answer{} // on what was not the newest
+		}
 		return true, nil
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
 		return false, contended(ctx)
-	}
-}
-
-// answer is what an ask is told whose entry is in the record or the inbox: it counts from the last
-// answered renewal of the session that keeps the entry (law 1).
-func (s *Store) answer(
-	ctx context.Context, m *localClaim, c *store.Claim, got *asking, calls map[session.ID]int64, flight *session.Flight,
-) (store.Answer, error) {
-	sess := s.sessions.Own(got.in) //mutant:record-grant-counts-from-another-session
-	if sess == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		m.lose(store.ErrLost)
-		return store.Answer{}, store.ErrLost
-	}
-	st := sess.Wait(ctx, flight)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.moving, m.unsure, m.owner = nil, false, got.owner //mutant:record-owner-of-the-entry
-	m.into(sess)
-	if m.check(); m.gone != nil {
-		return store.Answer{}, store.ErrLost
-	}
-	m.calls = calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
-	a := got.a
-	a.From = placedFrom(st, c.PositionTTL)
-	unasked(&a)
-	if m.waits = !a.Granted; m.waits {
-		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
-	} else {
-		a.From = st.Renewed
-		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
-		s.granted(m, c, &a, got.asked)
-	}
-	s.poke()
-	return a, nil
-}
-
-// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
-func unasked(a *store.Answer) {
-	const ever = time.Duration(unending) * time.Microsecond / 2
-	if a.Until > ever {
-		a.Until = 0
-	}
-	for i := range a.Holders {
-		if h := &a.Holders[i]; h.Ends > ever { //mutant:record-times-of-the-unasked
-			h.Expires, h.Ends = 0, 0
-		}
 	}
 }
 
@@ -289,24 +186,4 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 		s.records.remember(c.Name, &r, sent)
 	}
 	return a, nil
-}
-
-// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
-// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
-func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
-		return
-	}
-	switch st := m.sess.State(); {
-	case st.Over || st.Failing:
-	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
-	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
-		a.From = placedFrom(st, c.PositionTTL)
-		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
-	case a.Token > 0: //mutant:record-poll-finds-room
-		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
-		s.granted(m, c, a, v.q.GiveUp() != "")
-	}
 }

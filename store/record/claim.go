@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -188,18 +189,85 @@ func (s *Store) unsent(m *localClaim) {
 	}
 }
 
-// refused notes that an ask has a definite error, so that this one has stored nothing. What those before have, or its own note, is
+// answer is what an ask is told that was done, or of which err says why it may not have been. An entry that is in the record or
+// the inbox counts from the last answered renewal of the session that keeps it (law 1).
+func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool, err error) (store.Answer, error) {
+	switch {
+	case errors.Is(err, store.ErrLost):
+		broken := (*store.LostError)(nil)
+		s.lost(m, err, errors.As(err, &broken))
+		return store.Answer{}, err
+	case err != nil:
+		s.refused(m, k.c, noted, err)
+		return store.Answer{}, err
+	case !k.there:
+		s.nothing(m)
+		return k.a, nil
+	}
+	c := k.c
+	sess := s.sessions.Own(k.in) //mutant:record-grant-counts-from-another-session
+	if sess == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.lose(store.ErrLost)
+		return store.Answer{}, store.ErrLost
+	}
+	st := sess.Wait(ctx, k.flight)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.moving, m.unsure, m.owner = nil, false, k.owner //mutant:record-owner-of-the-entry
+	m.into(sess)
+	if m.check(); m.gone != nil {
+		return store.Answer{}, store.ErrLost
+	}
+	m.calls = k.calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
+	a := k.a
+	a.From = placedFrom(st, c.PositionTTL)
+	unasked(&a)
+	if m.waits = !a.Granted; m.waits {
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
+	} else {
+		a.From = st.Renewed
+		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
+		s.granted(m, c, &a, k.asked)
+	}
+	s.poke()
+	return a, nil
+}
+
+// refused notes that an ask has an error. One that is definite has stored nothing: what those before have, or its own note, is
 // taken out; a hold stays.
-func (s *Store) refused(m *localClaim, noted bool) {
+func (s *Store) refused(m *localClaim, c *store.Claim, noted bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case !store.Definite(err):
+		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL)) //mutant:record-ask-unanswered
 	case m.token != 0: //mutant:record-refused-hold-stays
 	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
 		m.lose(store.ErrLost)
 	default:
 		s.forget(m)
 	}
+}
+
+// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
+func unasked(a *store.Answer) {
+	const ever = time.Duration(unending) * time.Microsecond / 2
+	if a.Until > ever {
+		a.Until = 0
+	}
+	for i := range a.Holders {
+		if h := &a.Holders[i]; h.Ends > ever { //mutant:record-times-of-the-unasked
+			h.Expires, h.Ends = 0, 0
+		}
+	}
+}
+
+// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
+// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
+func placedFrom(st session.State, position time.Duration) store.Instant {
+	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
 }
 
 // granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
@@ -218,24 +286,27 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bo
 	s.unwatch(m)
 }
 
-// fromNotification is the answer to an ask that a notification has answered: it is the
-// grant, without a read to confirm it, as the claim still waits and the session is its
+// known is the answer to an ask that needs no record: that the claim is gone, or the grant of which a notification has told. That is
+// the grant, without a read to confirm it, as the claim still waits and the session is its
 // present one, which is renewed (law 6). It counts from the session's last renewal,
 // never from this ask (law 1).
-func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
+func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, gone error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if m.check(); m.gone != nil {
+		return a, false, m.gone
+	}
 	n := m.heard
 	m.heard = nil                                                        // whoever asks again reads
 	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
-		return a, false
+		return a, false, nil
 	}
 	if m.moving != nil { // its entry may be in another session by now //mutant:record-notification-before-a-move
-		return a, false
+		return a, false, nil
 	}
 	st := m.sess.State()
 	if st.Over || st.Failing {
-		return a, false
+		return a, false, nil
 	}
 	a = store.Answer{
 		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
@@ -244,7 +315,48 @@ func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer,
 	// m.calls stays what it was when the record was read: whoever has called since
 	// may have broken it.
 	s.granted(m, c, &a, n.Asked)
-	return a, true
+	return a, true, nil
+}
+
+// sends notes that an ask is sent, of a claim that is in a session from then on. It reports whether one was before.
+func (s *Store) sends(m *localClaim, in *session.Session) (before bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil {
+		m.into(in)
+	}
+	before, m.sent = m.sent, true
+	return before
+}
+
+// rests has the claim wait in a session for its note to be taken in, which closes rest; nil: it does not any more.
+func (s *Store) rests(m *localClaim, in *session.Session, rest chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.rest = rest; rest != nil {
+		m.into(in)
+		m.rested()
+	}
+}
+
+// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
+// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
+		return
+	}
+	switch st := m.sess.State(); {
+	case st.Over || st.Failing:
+	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
+	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
+		a.From = placedFrom(st, c.PositionTTL)
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
+	case a.Token > 0: //mutant:record-poll-finds-room
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+		s.granted(m, c, a, v.q.GiveUp() != "")
+	}
 }
 
 // isThere notes that a hold was read.

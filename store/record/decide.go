@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A step is what comes next for a batch that the rule was applied to.
@@ -205,6 +207,44 @@ func room(n *name, a *applied) bool {
 		e := a.find(o.claim.ID)
 		return o.looks && !a.stored[o.claim.ID] && e != nil && e.Granted
 	})
+}
+
+// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
+// reads the inbox and takes in all that is there.
+const looksFirst = 2
+
+// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
+// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
+const oneOf = 8
+
+// place does an ask, and goes on until its claim is in the record itself (law 9): whoever made room
+// may not have seen its note, and who comes later is not to overtake it. taken waits for so long for a notification
+// that the note was taken in. noted: a note was left.
+func (s *records) place(ctx context.Context, o *op, taken func(time.Duration) (bool, error)) (noted bool, err error) {
+	err = s.do(ctx, o)
+	noted = err != nil && store.Definite(err) && o.noted
+	_, peeks := s.b.(Peeker)
+	for tried, rests := 0, err == nil && o.rests; rests; tried++ {
+		noted = true
+		in, err := taken(s.crowded(o.at, tried, o.ahead))
+		if in {
+			return noted, nil
+		}
+		if err == nil {
+			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
+			next := &op{at: o.at, apply: o.apply, asks: true, again: true, claim: o.claim, short: o.short, insists: !looks, looks: looks}
+			if err = s.do(ctx, next); err == nil {
+				rests = next.rests
+			}
+		}
+		if err != nil {
+			if !store.Definite(err) {
+				s.settleLater(o.at) //mutant:record-note-is-taken-in-later
+			}
+			return noted, err
+		}
+	}
+	return noted, err
 }
 
 // crowded is how long one of many that have come at once leaves it to the others to take all

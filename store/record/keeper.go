@@ -17,26 +17,46 @@ func (s *Store) placeTTL(c *store.Claim) time.Duration {
 	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
 }
 
-// longer is the session that a claim goes into which is asked for again for longer than
-// before, or which is in one that is suspect; or nil.
-func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.Session) (*session.Session, error) {
+// keepers finds the sessions of an ask: the long one, and the short one if it has begun, or is needed, as it is once this was called
+// before. A claim that is there stays where it is, unless it is asked for again for longer than before, or is in one that is suspect.
+func (s *Store) keepers(ctx context.Context, m *localClaim, k *asking) (err error) {
+	if k.long == nil {
+		k.long, err = s.sessions.Present(ctx, k.c.TTL)
+		k.short = s.sessions.Begun(s.placeTTL(k.c))
+	} else {
+		k.short, err = s.sessions.Present(ctx, s.placeTTL(k.c))
+	}
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	was, held, waits := m.sess, m.token != 0, m.waits
 	s.mu.Unlock()
-	if was == nil || !held && !waits {
-		return nil, nil
+	k.to, k.flight = nil, k.long.Fresh()
+	if waits && k.short != nil {
+		k.flight = k.short.Fresh()
 	}
-	to, suspect := short, was.State().Suspect //mutant:record-position-in-a-suspect-session
-	if held {
-		to = long
+	if was != nil && (held || waits) {
+		to, suspect := k.short, was.State().Suspect //mutant:record-position-in-a-suspect-session
+		if held {
+			to = k.long
+		}
+		switch {
+		case to == nil && suspect:
+			return errNeedsShort
+		case to == nil || to == was || was.TTL > to.TTL || was.TTL == to.TTL && !suspect:
+		default:
+			if err := s.moves(ctx, m, was, to); err != nil {
+				return err
+			}
+			k.to = to
+		}
 	}
-	switch {
-	case to == nil && suspect:
-		return nil, errNeedsShort
-	case to == nil || to == was || was.TTL > to.TTL || was.TTL == to.TTL && !suspect:
-		return nil, nil
+	k.calls = map[session.ID]int64{k.long.ID: k.long.State().Calls}
+	if k.short != nil {
+		k.calls[k.short.ID] = k.short.State().Calls
 	}
-	return to, s.moves(ctx, m, was, to)
+	return nil
 }
 
 // leaves reports whether a renewal is to put the hold into another session: a longer one (law 10), or one that is not suspect (law 15).
@@ -104,12 +124,6 @@ func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Ses
 		ctx = in
 	}
 	return sess.Wait(ctx, f)
-}
-
-// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
-// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
-func placedFrom(st session.State, position time.Duration) store.Instant {
-	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
 }
 
 // errNeedsKeep says that a hold is shown whose minimum hold has to begin.

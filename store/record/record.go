@@ -156,22 +156,6 @@ func (s *Store) failed(what, at string, err error) error {
 	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)
 }
 
-// checkClaim finds what the store cannot keep, before any I/O.
-func (s *Store) checkClaim(c *store.Claim) error {
-	if err := s.bounds.CheckClaim(c); err != nil {
-		return err
-	}
-	for _, p := range []struct {
-		promise store.Promise
-		d       time.Duration
-	}{{store.PromiseMinHold, c.MinHold}, {store.PromiseLockDelay, c.LockDelay}} {
-		if why, lacks := s.d.Lacks[p.promise]; lacks && p.d > 0 {
-			return fmt.Errorf("%w: %q: a %s: %s", store.ErrUnsupported, c.Name, p.promise, why)
-		}
-	}
-	return nil
-}
-
 // poke has what is due looked at anew. It may be called with any lock held.
 func (s *Store) poke() {
 	select {

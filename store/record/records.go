@@ -86,6 +86,7 @@ type late struct {
 // An op is an operation on one name. apply may be run several times, by the worker; what
 // it did last counts. Once done is closed the caller may use what it has set.
 type op struct {
+	at      string // the name
 	apply   func(*view) (queue.Change, error)
 	ctx     context.Context // of the caller, who may leave
 	gives   bool            // it makes room for others: it goes first, and waits less
@@ -94,6 +95,7 @@ type op struct {
 	claim   *store.Claim    // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
+	ahead   int      // how many were ahead of that, as apply has found
 	looks   bool     // it finds out whether its claim is in the record, and does no more
 	finds   store.ID // nothing may be left of this claim, not even a note
 
@@ -112,7 +114,7 @@ type op struct {
 // do applies an operation to the record of a name, and returns when the change is
 // stored. The error is that of apply, or the reason why it may not have been done. If ctx
 // ends first that is the error, and what apply has set must not be used.
-func (s *records) do(ctx context.Context, at string, o *op) error {
+func (s *records) do(ctx context.Context, o *op) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -122,11 +124,11 @@ func (s *records) do(ctx context.Context, at string, o *op) error {
 		s.mu.Unlock()
 		return context.Canceled
 	}
-	n := s.names[at]
+	n := s.names[o.at]
 	if n == nil {
 		s.forgetSome()
-		n = &name{at: at, noted: map[store.ID]bool{}}
-		s.names[at] = n
+		n = &name{at: o.at, noted: map[store.ID]bool{}}
+		s.names[o.at] = n
 	}
 	n.users++
 	n.waiting = append(n.waiting, o)
@@ -209,7 +211,7 @@ func (s *records) mayForget(n *name) bool {
 // settleName takes in what is in the inbox, drops who has died, and grants those that
 // fit then.
 func (s *records) settleName(ctx context.Context, at string) error {
-	return s.do(ctx, at, &op{apply: func(v *view) (queue.Change, error) {
+	return s.do(ctx, &op{at: at, apply: func(v *view) (queue.Change, error) {
 		v.refused = true
 		return v.q.Release(v.now, &store.Hold{Name: v.name})
 	}})

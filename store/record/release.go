@@ -90,7 +90,7 @@ func (s *Store) gives(ctx context.Context, m *localClaim, at string, id store.ID
 	s.mu.Unlock()
 	for called := (session.ID{}); ; {
 		in := new(session.ID)
-		err := s.records.do(ctx, at, &op{gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
+		err := s.records.do(ctx, &op{at: at, gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
 			*in = v.in[id]
 			if unsure && v.find(id) != nil && *in != called && s.sessions.Own(*in) == nil { //mutant:record-gives-back-uncalled
 				return queue.Change{}, errUncalled
@@ -140,7 +140,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 // breaks breaks a hold, and returns the session that it is kept by.
 func (s *Store) breaks(ctx context.Context, b *store.Break) (session.ID, error) {
 	in := new(session.ID)
-	err := s.records.do(ctx, b.Name, &op{gives: true, apply: func(v *view) (queue.Change, error) {
+	err := s.records.do(ctx, &op{at: b.Name, gives: true, apply: func(v *view) (queue.Change, error) {
 		*in = v.in[b.ID]
 		v.refused = true
 		return v.q.Break(v.now, b)

@@ -247,7 +247,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 // it still gets its new id first, and goes to another session once its own was called (law 14).
 func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
 	for called := (session.ID{}); ; {
-		err := s.records.do(ctx, h.Name, s.renewal(h, in, kept, called, m == nil, got))
+		err := s.records.do(ctx, s.renewal(h, in, kept, called, m == nil, got))
 		switch {
 		case err == errNeedsKeep:
 			kept, err = s.keepFor(ctx, time.Duration(got.wish)*time.Microsecond)
@@ -265,7 +265,7 @@ func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept
 
 // renewal writes what the owner of a hold tells, and the session that keeps it from now on.
 func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool, got *renewing) *op {
-	o := &op{}
+	o := &op{at: h.Name}
 	o.apply = func(v *view) (change queue.Change, err error) {
 		*got = renewing{wish: v.wish[h.ID]}
 		if e := v.find(h.ID); adopted && got.wish > 0 && kept == (session.ID{}) && e.Token == h.Token && e.Broken == nil {
@@ -331,16 +331,15 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		m.reads = true // its next renewal tells how it stands
 		s.mu.Unlock()
 	}
-	got := &asking{}
-	err := s.records.do(ctx, h.Name, &op{apply: func(v *view) (change queue.Change, err error) {
-		*got = asking{}
-		got.a, change, err = v.q.Change(v.now, &h, turn, weight)
-		v.refused = v.refused || !got.a.Granted
+	var a store.Answer
+	err := s.records.do(ctx, &op{at: h.Name, apply: func(v *view) (change queue.Change, err error) {
+		a, change, err = v.q.Change(v.now, &h, turn, weight)
+		v.refused = v.refused || !a.Granted
 		return change, err
 	}})
 	if err != nil {
 		return store.Answer{}, s.failed("change the weight of", h.Name, err)
 	}
-	unasked(&got.a)
-	return got.a, nil
+	unasked(&a)
+	return a, nil
 }

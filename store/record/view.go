@@ -111,9 +111,7 @@ func (v *view) isLeft(e *queue.Entry) bool {
 func (v *view) settle() {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
-		if v.traits.bySession() {
-			v.wishes(e.ID, e)
-		}
+		v.wishes(e.ID, e)
 		if kept, is := v.kept[e.ID]; is {
 			left, known := v.left[kept]
 			if !known {
@@ -158,9 +156,7 @@ func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 			continue // its owner is told when it asks again
 		}
 		v.in[n.claim.ID], taken = n.in, append(taken, n.claim.ID)
-		if v.traits.bySession() {
-			v.wishes(n.claim.ID, v.find(n.claim.ID))
-		}
+		v.wishes(n.claim.ID, v.find(n.claim.ID))
 		if a.Granted {
 			granted = append(granted, store.Notification{Name: v.name, ID: n.claim.ID, Token: a.Token, N: a.N})
 		}
@@ -318,7 +314,7 @@ func (t *Traits) bySession() bool { return !t.Clock }
 
 // wishes has the rule know nothing of a minimum hold that has not begun.
 func (v *view) wishes(id store.ID, e *queue.Entry) {
-	if _, began := v.kept[id]; !began && e.MinHold > 0 {
+	if _, began := v.kept[id]; v.traits.bySession() && !began && e.MinHold > 0 {
 		v.wish[id], e.MinHold = e.MinHold, 0
 	}
 }
