@@ -32,7 +32,20 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if c.GiveUp == "" {
 		m.uncalled = nil
 	}
-	if a, err = s.ask(ctx, m, &c); err != nil {
+	k := &asking{c: &c}
+	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in is begun once it is needed
+		if err = s.keepers(ctx, m, k); err != nil {
+			s.unsent(m)
+			continue
+		}
+		k.op = op{at: c.Name, apply: k.apply, asks: true, again: k.again, short: k.short}
+		if !c.Try {
+			k.claim = &c
+		}
+		noted, put := s.records.place(ctx, &k.op, func(patience time.Duration) (bool, error) { return s.awaitTakenIn(ctx, m, k, patience) })
+		a, err = s.answer(ctx, m, k, noted, put)
+	}
+	if err != nil {
 		return store.Answer{}, s.failed("ask for", c.Name, err)
 	}
 	if c.GiveUp != "" {
@@ -71,29 +84,6 @@ type asking struct {
 	there bool       // there is an entry
 	owner string     // of the entry
 	asked bool       // a waiter asks the holders to give up
-}
-
-// ask asks as often as it takes to have a session for what it finds: that to wait in is begun only once it is needed.
-func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
-	k := &asking{c: c}
-	for {
-		err := s.keepers(ctx, m, k)
-		if err == errNeedsShort {
-			continue
-		}
-		if err != nil {
-			s.unsent(m)
-			return store.Answer{}, err
-		}
-		k.op = op{at: c.Name, apply: k.apply, asks: true, again: s.sends(m, k.long), short: k.short}
-		if !c.Try {
-			k.claim = c
-		}
-		noted, err := s.records.place(ctx, &k.op, func(patience time.Duration) (bool, error) { return s.awaitTakenIn(ctx, m, k, patience) })
-		if err != errNeedsShort {
-			return s.answer(ctx, m, k, noted, err)
-		}
-	}
 }
 
 // apply is what an ask does to a record. An entry that is new goes into the long session if it is granted, and
@@ -135,25 +125,40 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	return change, nil
 }
 
-// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
-// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
-func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, patience time.Duration) (taken bool, err error) {
-	defer s.rests(m, nil, nil)
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	rest := make(chan struct{})
-	s.rests(m, k.short, rest)
-	select {
-	case <-rest:
-		if k.in, k.there = k.short.ID, true; k.a.Granted {
-			k.a = store.Answer{} // on what was not the newest
-		}
-		return true, nil
-	case <-timer.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, contended(ctx)
+// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up, each once (law 16): so
+// their next renewals read why. What fails is for the next ask. Who is granted from then on is told with the grant.
+func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
+	s.mu.Lock()
+	waits := m.waits
+	s.mu.Unlock()
+	if !waits {
+		m.uncalled = nil
+		return
 	}
+	if m.uncalled == nil {
+		r, err := s.records.read(ctx, c.Name)
+		if err != nil {
+			return
+		}
+		v, err := decode(c.Name, r.Data, s.records.present())
+		if err != nil {
+			return
+		}
+		m.uncalled = map[session.ID]bool{}
+		for i := range v.q.Entries {
+			if e := &v.q.Entries[i]; e.Granted {
+				m.uncalled[v.in[e.ID]] = true //mutant:record-asked-to-give-up-unheard
+			}
+		}
+	}
+	for in := range m.uncalled {
+		if s.sessions.Call(ctx, in) == nil { //mutant:record-call-that-failed-is-forgotten
+			delete(m.uncalled, in)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
 }
 
 // Poll implements [store.Poller].
@@ -164,11 +169,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	m := s.enter(c.Name, c.ID, false)
 	defer s.exit(m)
 	sent := store.Now()
-	r, err := s.records.read(ctx, c.Name)
-	var v *view
-	if err == nil {
-		v, err = s.records.viewOf(ctx, c.Name, &r, func(v *view) { v.refuse(&c) })
-	}
+	v, err := s.records.look(ctx, c.Name, func(v *view) { v.refuse(&c) })
 	if err != nil {
 		return store.Answer{}, s.failed("look at", c.Name, err)
 	}
@@ -183,7 +184,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	unasked(&a)
 	if m != nil {
 		s.polled(m, &c, &a, v)
-		s.records.remember(c.Name, &r, sent)
+		s.records.remember(c.Name, v.of, sent)
 	}
 	return a, nil
 }

@@ -105,6 +105,14 @@ func (s *Store) forget(m *localClaim) {
 	}
 }
 
+// unwatch ends the watching of a claim. Store.mu is held.
+func (s *Store) unwatch(m *localClaim) {
+	for _, id := range m.watched {
+		s.sessions.Unwatch(id, m.id)
+	}
+	m.watched = nil
+}
+
 // nothing is forget, with the lock.
 func (s *Store) nothing(m *localClaim) {
 	s.mu.Lock()
@@ -170,7 +178,7 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 // whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
 // up: somebody may have broken it since, or again.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
-	v, err := s.records.look(ctx, m.name)
+	v, err := s.records.look(ctx, m.name, wholly)
 	if err != nil {
 		return why
 	}
@@ -189,10 +197,41 @@ func (s *Store) unsent(m *localClaim) {
 	}
 }
 
+// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
+// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
+func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, patience time.Duration) (taken bool, err error) {
+	rest := make(chan struct{})
+	s.mu.Lock()
+	m.into(k.short)
+	m.rest = rest
+	m.rested()
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		m.rest = nil
+		s.mu.Unlock()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-rest:
+		if k.in, k.there = k.short.ID, true; k.a.Granted {
+			k.a = store.Answer{} // on what was not the newest
+		}
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, contended(ctx)
+	}
+}
+
 // answer is what an ask is told that was done, or of which err says why it may not have been. An entry that is in the record or
 // the inbox counts from the last answered renewal of the session that keeps it (law 1).
 func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool, err error) (store.Answer, error) {
 	switch {
+	case err == errNeedsShort:
+		return store.Answer{}, err
 	case errors.Is(err, store.ErrLost):
 		broken := (*store.LostError)(nil)
 		s.lost(m, err, errors.As(err, &broken))
@@ -318,27 +357,6 @@ func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, g
 	return a, true, nil
 }
 
-// sends notes that an ask is sent, of a claim that is in a session from then on. It reports whether one was before.
-func (s *Store) sends(m *localClaim, in *session.Session) (before bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.sess == nil {
-		m.into(in)
-	}
-	before, m.sent = m.sent, true
-	return before
-}
-
-// rests has the claim wait in a session for its note to be taken in, which closes rest; nil: it does not any more.
-func (s *Store) rests(m *localClaim, in *session.Session, rest chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.rest = rest; rest != nil {
-		m.into(in)
-		m.rested()
-	}
-}
-
 // polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
 // under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
 func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
@@ -357,27 +375,4 @@ func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) 
 		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
 		s.granted(m, c, a, v.q.GiveUp() != "")
 	}
-}
-
-// isThere notes that a hold was read.
-func (s *Store) isThere(id store.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.claims[id]; m != nil {
-		m.read = store.Now()
-	}
-}
-
-// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
-func (m *localClaim) tellsAnew(h *store.Hold) bool {
-	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
-		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
-}
-
-// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
-func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
-	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
-	r := m.told
-	r.TTL, r.From = min(h.TTL, lasts), from
-	return r
 }

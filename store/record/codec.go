@@ -130,7 +130,7 @@ func (w *writer) entry(e *queue.Entry, limit int32, in int, kept session.ID, wis
 func decode(name string, data []byte, now queue.Time) (*view, error) {
 	v := &view{
 		name: name, now: now,
-		in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{},
+		in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{}, left: map[session.ID]time.Duration{},
 	}
 	if len(data) == 0 {
 		return v, nil

@@ -56,6 +56,12 @@ func (s *Store) keepers(ctx context.Context, m *localClaim, k *asking) (err erro
 	if k.short != nil {
 		k.calls[k.short.ID] = k.short.State().Calls
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil {
+		m.into(k.long)
+	}
+	k.again, m.sent = m.sent, true
 	return nil
 }
 

@@ -133,7 +133,9 @@ const closePatience = 2 * time.Second
 // Close implements [store.Store]: it ends the sessions, and with them all that they
 // keep.
 func (s *Store) Close() error {
-	s.records.close()
+	s.records.mu.Lock()
+	s.records.closed = true
+	s.records.mu.Unlock()
 	s.stop()
 	s.tasks.Wait()
 	s.records.tasks.Wait()

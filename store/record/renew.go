@@ -132,6 +132,23 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
 }
 
+// why has a renewal of a hold that stands tell why a waiter asks to give it up. It writes nothing, and what fails is for the
+// next renewal: so no hold is lost by being asked.
+func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal, began store.Instant) store.Renewal {
+	var now store.Renewal
+	if _, err := s.records.look(ctx, h.Name, func(v *view) {
+		v.asks = true
+		now, _ = v.q.Renew(v.now, h)
+	}); err != nil {
+		return r //mutant:record-asked-needs-an-answer
+	}
+	r.GiveUp = now.GiveUp
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
+	return r
+}
+
 // stillMoving is the renewal of a hold whose move to a longer session was not answered, and is not now: whichever
 // of the two keeps it, it lasts as long as both do, if both were renewed since this renewal began, and nobody has
 // called either. If another server may have forgotten it, it was read since as well (law 15).
@@ -295,9 +312,11 @@ func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool
 			v.keep(id, kept)
 			got.reads = e.Want > e.Weight
 			v.asks = true
-			if o.fresh {
-				s.isThere(h.ID)
+			s.mu.Lock()
+			if m := s.claims[h.ID]; m != nil && o.fresh {
+				m.read = store.Now()
 			}
+			s.mu.Unlock()
 		}
 		got.there = v.find(h.ID) != nil
 		return change, got.r.Err
@@ -342,4 +361,18 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	}
 	unasked(&a)
 	return a, nil
+}
+
+// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
+func (m *localClaim) tellsAnew(h *store.Hold) bool {
+	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
+		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
+}
+
+// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
+func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
+	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
+	r := m.told
+	r.TTL, r.From = min(h.TTL, lasts), from
+	return r
 }

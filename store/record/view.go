@@ -22,6 +22,7 @@ type view struct {
 	wish  map[store.ID]int64      // the minimum hold that has not begun, in microseconds
 	marks []mark
 
+	of         *Record
 	traits     *Traits
 	reportsEnd bool // of sessions
 
@@ -35,7 +36,7 @@ type view struct {
 	all     bool                         // it matters of all entries whether they live
 	asks    bool                         // it matters of the first that asks the holders to give up
 	reads   bool                         // nothing is to be written
-	lately  int64                        // who was granted since then was so a moment ago, see records.lately
+	lately  int64                        // who was granted since then was so a moment ago, see passedOn
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.
@@ -98,6 +99,23 @@ func (v *view) refuse(c *store.Claim) {
 	if v.refused = true; c.Try { //mutant:record-left-by-a-try
 		v.lately = math.MaxInt64
 	}
+}
+
+// passedOn is since when those were granted, on the clock of the record, of whom who waits and polls need not ask whether they live, if the
+// name goes from hand to hand: somebody has got it a moment ago, and others wait. It has a living holder then as a rule, and if not a later
+// reading finds it. Else it is never, and so it is where the record is ahead of the server's clock.
+func (v *view) passedOn(moment, present int64) int64 {
+	since, passed, waits := v.now.Clock-moment, false, len(v.notes) > 0 //mutant:record-lately-for-good
+	for i := range v.q.Entries {
+		e := &v.q.Entries[i]
+		passed, waits = passed || e.Since > since, waits || !e.Granted
+	}
+	if passed && waits && v.traits.Clock && !v.traits.Notifies { //mutant:record-lately-alone
+		if v.now.Clock-present <= moment { // else it was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
+			return since
+		}
+	}
+	return math.MaxInt64
 }
 
 // isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock
@@ -181,13 +199,19 @@ const askedAgain = 256
 // its own (law 9); and who asks again, to find out, asks for what it waits for.
 func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 	first := len(asked) == 0
+	unheard := func(in session.ID) { // of which nothing is known, once
+		if _, known := v.left[in]; !known && !asked[in] {
+			asked[in], ids = true, append(ids, in)
+		}
+	}
 	waits := v.refused || v.all
 	crowd := v.reportsEnd && len(v.q.Entries) > fewCome
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
 		if v.asks && e.GiveUp != nil { //mutant:record-asked-by-the-dead
-			v.asks, ids = false, v.unheard(ids, v.in[e.ID], asked)
+			v.asks = false
+			unheard(v.in[e.ID])
 		}
 	}
 	if !waits {
@@ -196,7 +220,7 @@ func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 			rand.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
 			for _, in := range ahead {
 				if len(asked) < askedAgain {
-					ids = v.unheard(ids, in, asked)
+					unheard(in)
 				}
 			}
 		}
@@ -205,27 +229,18 @@ func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		if kept := v.keptBy(e); kept != (session.ID{}) {
-			ids = v.unheard(ids, kept, asked)
+			unheard(kept)
 		}
 		if (e.Granted && !v.isLeft(e) || v.all) && e.Expires > v.now.Clock {
-			ids = v.unheard(ids, v.in[e.ID], asked)
+			unheard(v.in[e.ID])
 		}
 	}
 	if first && !v.reads && len(v.marks) > maxMarks+len(v.q.Entries) && rand.N(2) == 0 { //mutant:record-marks-are-few
 		for range marksAsked {
-			ids = v.unheard(ids, v.marks[rand.N(len(v.marks))].in, asked)
+			unheard(v.marks[rand.N(len(v.marks))].in)
 		}
 	}
 	return ids
-}
-
-// unheard adds a session of which nothing is known, once.
-func (v *view) unheard(ids []session.ID, in session.ID, asked map[session.ID]bool) []session.ID {
-	if _, known := v.left[in]; known || asked[in] {
-		return ids
-	}
-	asked[in] = true
-	return append(ids, in)
 }
 
 // neighbors is the session of the entry directly ahead of each that waits.

@@ -123,33 +123,20 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 	return all
 }
 
-// tellOwn delivers the notifications for this process: no server need do that.
-func (s *Store) tellOwn(a *applied) {
+// told has the claims of this process hear what a record says; wrote: it was written now, and its notifications for this process need no
+// server. Each that waits watches the sessions of those ahead of it (law 9), where the server reports the end of a session. sent is when
+// the request was sent that told the record: what was told since may be newer.
+func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
 	s.mu.Lock()
 	p, watched := s.process, s.sink != nil
 	s.mu.Unlock()
-	if !watched {
-		return
-	}
-	for _, n := range a.notifications() {
-		if n.ID.Process() == p {
-			s.notified(n)
+	if wrote && watched {
+		for _, n := range a.notifications() {
+			if n.ID.Process() == p {
+				s.notified(n)
+			}
 		}
 	}
-}
-
-// told has the claims of this process hear what a record says; wrote: it was written now. sent is when the request was sent
-// that told the record: what was told since may be newer.
-func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
-	if wrote {
-		s.tellOwn(a)
-	}
-	s.watchAhead(a, sent)
-}
-
-// watchAhead has each claim of this process that waits watch the sessions of those ahead of
-// it (law 9), where the server reports the end of a session.
-func (s *Store) watchAhead(a *applied, sent store.Instant) {
 	if !s.records.reportsEnd {
 		return
 	}
@@ -188,14 +175,6 @@ func (s *Store) watch(m *localClaim, in []session.ID) {
 			s.sessions.Watch(id, m.id, func() { s.endedAhead(at) })
 		}
 	}
-}
-
-// unwatch ends the watching of a claim. Store.mu is held.
-func (s *Store) unwatch(m *localClaim) {
-	for _, id := range m.watched {
-		s.sessions.Unwatch(id, m.id)
-	}
-	m.watched = nil
 }
 
 // endedAhead settles a name: the session of one that was ahead has ended. Who is

@@ -56,17 +56,26 @@ func (s *records) change(ctx context.Context, n *name) error {
 		}
 		next, err := s.decide(ctx, n, a)
 		if next == writes {
-			next, err = s.write(ctx, n, a)
+			w, join := s.toWrite(n, a)
+			next, err = s.write(ctx, n, a, w, join)
 		}
 		switch next {
+		case rests:
+			for _, o := range n.doing {
+				o.rests = true
+			}
+			n.base = base{}
+			s.done(n, a, false)
+			return nil
 		case answers:
-			s.done(n, a, n.now.sent, false)
+			s.done(n, a, false)
 			return nil
 		case ends:
 			return err
 		case fails:
 			s.finish(n, err)
 		case written:
+			s.done(n, a, true)
 			goesOn, lost = n.now.known && n.now.inbox && len(n.now.Inbox) > 0, 0
 		case pauses:
 			lost++
@@ -87,15 +96,6 @@ func joined(ctx context.Context, batch []*op) context.Context {
 		callers[i] = o.ctx
 	}
 	return store.Join(ctx, callers...) //mutant:record-joined-in-no-trace
-}
-
-// raced notes that the server has answered, and that another was first.
-func (s *records) raced(n *name) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, o := range n.doing {
-		o.raced = true
-	}
 }
 
 // more takes what has come to wait into the batch: those that make room for others
@@ -127,89 +127,14 @@ func (s *records) more(ctx context.Context, n *name) {
 	n.doing = slices.Clone(n.batch)
 }
 
-// write sends the swap that stores what the rule has made.
-func (s *records) write(ctx context.Context, n *name, a *applied) (step, error) {
-	w, join := s.toWrite(n, a)
-	in, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	sent := store.Now()
-	o, err := s.b.Swap(in, w)
-	if err != nil {
-		n.unanswered(w, join, err)
-		return ends, err
-	}
-	heard := store.Now()
-	s.took(heard.Sub(sent))
-	s.hear(o.Now.Now, heard)
-	if o.Done {
-		s.swapped(n, a, w, &o, sent)
-		return written, nil
-	}
-	if o.Joined {
-		for _, one := range n.doing {
-			n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
-		}
-		if !o.Told && s.othersTakeIn(ctx, n) {
-			n.rest()
-			return answers, nil
-		}
-	}
-	s.raced(n)
-	if w.Join == nil && !o.Told && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
-		// It has to wait as a rule, and has no session for that. What it was asked on is enough to leave a note.
-		n.now.lost = true
-		n.base = n.now
-		return ends, errNeedsShort
-	}
-	next := again
-	if !o.Joined && (n.now.fresh || !o.Told) {
-		next = pauses
-	}
-	if n.now = (base{}); o.Told {
-		n.now = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
-	}
-	return next, nil
-}
-
-// unanswered notes what may still be done of a swap (law 3).
-func (n *name) unanswered(w *Swap, join *late, err error) {
-	if n.base = (base{}); store.Definite(err) {
-		return
-	}
-	version := w.Old.Version
-	n.pending = &version
-	if join != nil {
-		n.late = append(n.late, *join)
-	}
-}
-
-// swapped notes that a swap was done, tells who was granted and whose operations are done, and notes
-// what is known of the record then.
-func (s *records) swapped(n *name, a *applied, w *Swap, o *Outcome, sent store.Instant) {
-	for _, one := range n.doing { // who leaves goes on if its note may be in the part of the inbox that was not read
-		one.goesOn = n.now.More && n.noted[one.finds] && !a.hasNote(one.finds) //mutant:record-leaves-unseen-note
-	}
-	for id := range n.noted {
-		if n.now.inbox && !n.now.More || a.hasNote(id) {
-			delete(n.noted, id)
-		}
-	}
-	if n.now, n.pending, n.late = (base{}), nil, nil; o.Told {
-		n.now = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
-		n.now.Data = w.Data
-	}
-	n.base = n.now
-	s.done(n, a, sent, true)
-}
-
 // done tells the operations of a batch what came of them, but for those that go on, and this process what
-// the record says; wrote: it was written now. sent is when the request was sent that told it.
-func (s *records) done(n *name, a *applied, sent store.Instant, wrote bool) {
+// the record says; wrote: it was written now.
+func (s *records) done(n *name, a *applied, wrote bool) {
 	for i, o := range n.doing {
 		o.told = a.told[i]
 	}
 	if len(n.doing) == 0 || !n.doing[0].rests { // else what is ahead is told, or read, once it is in the record
-		s.told(a, sent, wrote)
+		s.told(a, n.now.sent, wrote)
 	}
 	s.finish(n, nil)
 }
@@ -243,15 +168,4 @@ func (s *records) pause(ctx context.Context, lost int, batch []*op) error {
 		window = min(window, 2*s.roundTrip())
 	}
 	return sleep(ctx, rand.N(window)+window/8)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

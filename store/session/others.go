@@ -93,24 +93,7 @@ func (o *others) forget(now store.Instant) {
 func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known(id, store.Now())
-}
-
-// Lives is Known of each of several sessions; one that is not known is left out.
-func (s *Set) Lives(ids []ID) map[ID]time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all, now := make(map[ID]time.Duration, len(ids)), store.Now()
-	for _, id := range ids {
-		if left, known := s.known(id, now); known {
-			all[id] = left
-		}
-	}
-	return all
-}
-
-// known is Known. Set.mu is held.
-func (s *Set) known(id ID, now store.Instant) (left time.Duration, known bool) {
+	now := store.Now()
 	if sess := s.own[id]; sess != nil {
 		if s.over(sess) {
 			return 0, true

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -20,14 +18,22 @@ const (
 	written             // it is
 	pauses              // another was first
 	answers             // nothing need be written: all are told what came of them
+	rests               // all wait until others have taken in their notes
 	fails               // those that do not go on are told why
 	ends                // nothing is to be done, or it cannot be
 )
 
 // decide says what comes next for a batch of which a is what the rule has made.
 func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error) {
-	s.seen(n, a)
 	b := &n.now
+	for id := range n.noted { // that a claim is in the record does not say so: it may be there without its note
+		if b.inbox && !b.More && !a.hasNote(id) {
+			delete(n.noted, id)
+		}
+	}
+	s.mu.Lock()
+	n.crowd = len(a.q.Entries)
+	s.mu.Unlock()
 	// Nothing that was not answered is done once this is (law 3).
 	force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
 	for _, l := range n.late {
@@ -42,7 +48,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 		}
 		return s.tooLarge(n, size)
 	}
-	same, rests := bytes.Equal(a.data, b.Data) && len(b.Inbox) == 0, s.rests(n, a)
+	same, noted := bytes.Equal(a.data, b.Data) && len(b.Inbox) == 0, s.areNoted(n, a)
 	switch {
 	case force:
 		return writes, nil
@@ -57,35 +63,90 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 			b.known = false
 			return again, nil
 		}
-		n.rest()
-		return answers, nil
+		return rests, nil
 	case len(n.doing) == 0 && len(a.granted) == 0: // nobody is helped
 		return ends, nil
-	case !same && !rests:
+	case !same && !noted:
 		return writes, nil
 	case !b.fresh && len(n.doing) > 0: //mutant:record-remembered-is-answered
 		b.known = false
 		return again, nil
 	}
 	for _, o := range n.doing {
-		o.rests = rests
+		o.rests = noted
 	}
 	// What was not answered depends on what is not the newest any more.
 	n.base, n.pending, n.late = *b, nil, nil
 	return answers, nil
 }
 
-// seen notes how many hold or wait, and forgets the notes that are not in the inbox any more. That a claim is in the
-// record does not say so: it may be there without its note.
-func (s *records) seen(n *name, a *applied) {
-	for id := range n.noted {
-		if n.now.inbox && !n.now.More && !a.hasNote(id) {
-			delete(n.noted, id)
+// write sends the swap that stores what the rule has made.
+func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join *late) (step, error) {
+	in, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	o, err := s.b.Swap(in, w)
+	if err != nil {
+		if n.base = (base{}); !store.Definite(err) { // it may still be done (law 3)
+			version := w.Old.Version
+			n.pending = &version
+			if join != nil {
+				n.late = append(n.late, *join)
+			}
+		}
+		return ends, err
+	}
+	heard := store.Now()
+	s.took(heard.Sub(sent))
+	s.hear(o.Now.Now, heard)
+	if o.Done {
+		n.swapped(a, w, &o, sent)
+		return written, nil
+	}
+	if o.Joined {
+		for _, one := range n.doing {
+			n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
+		}
+		if !o.Told && s.othersTakeIn(ctx, n) {
+			return rests, nil
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	n.crowd = len(a.q.Entries)
+	for _, one := range n.doing {
+		one.raced = true
+	}
+	s.mu.Unlock()
+	if w.Join == nil && !o.Told && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
+		// It has to wait as a rule, and has no session for that. What it was asked on is enough to leave a note.
+		n.now.lost = true
+		n.base = n.now
+		return ends, errNeedsShort
+	}
+	next := again
+	if !o.Joined && (n.now.fresh || !o.Told) {
+		next = pauses
+	}
+	if n.now = (base{}); o.Told {
+		n.now = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
+	}
+	return next, nil
+}
+
+// swapped notes that a swap was done, what is known of the record then, and whose operations are not done by it.
+func (n *name) swapped(a *applied, w *Swap, o *Outcome, sent store.Instant) {
+	for _, one := range n.doing { // who leaves goes on if its note may be in the part of the inbox that was not read
+		one.goesOn = n.now.More && n.noted[one.finds] && !a.hasNote(one.finds) //mutant:record-leaves-unseen-note
+	}
+	for id := range n.noted {
+		if n.now.inbox && !n.now.More || a.hasNote(id) {
+			delete(n.noted, id)
+		}
+	}
+	if n.now, n.pending, n.late = (base{sent: sent}), nil, nil; o.Told {
+		n.now = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
+		n.now.Data = w.Data
+	}
+	n.base = n.now
 }
 
 // tooLarge has less go into a record that would not fit: fewer notes, and then no more
@@ -103,14 +164,6 @@ func (s *records) tooLarge(n *name, size int) (step, error) {
 		o.goesOn = next == fails && o.claim == nil
 	}
 	return next, fmt.Errorf("too many wait: its record would have %d bytes, at most %d are kept", size, s.traits.MaxRecord)
-}
-
-// rest has the claims of a batch wait until others have taken in their notes.
-func (n *name) rest() {
-	for _, o := range n.doing {
-		o.rests = true
-	}
-	n.base = base{}
 }
 
 // toWrite is the swap that stores what the rule has made. If it is refused it leaves notes of asks that may
@@ -174,11 +227,11 @@ func (s *records) alone(n *name) bool {
 	return !s.traits.Notifies && len(n.doing) > 0 && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim == nil || o.short != nil })
 }
 
-// rests reports whether nothing need be written now: all that was asked for are in the
+// areNoted reports whether nothing need be written now: all that was asked for are in the
 // inbox, among others, and nobody was granted. Of the many that come at once some take in
 // all: each goes on after a while, and then insists. In a crowd it is as a rule who releases
 // that takes them in, and says so.
-func (s *records) rests(n *name, a *applied) bool {
+func (s *records) areNoted(n *name, a *applied) bool {
 	// In a crowd a grant of another is left to its owner, who has seen it, too, and to who made room.
 	crowd := s.traits.Notifies && len(a.q.Entries) > fewCome
 	if len(n.doing) == 0 || !crowd && (len(a.granted) > 0 || len(n.now.Inbox) <= len(n.doing)) {
@@ -204,63 +257,10 @@ func looksInVain(n *name, a *applied) bool {
 // would take in the notes, so it is for them.
 func room(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool {
+		if !o.looks || a.stored[o.claim.ID] {
+			return false
+		}
 		e := a.find(o.claim.ID)
-		return o.looks && !a.stored[o.claim.ID] && e != nil && e.Granted
+		return e != nil && e.Granted
 	})
-}
-
-// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
-// reads the inbox and takes in all that is there.
-const looksFirst = 2
-
-// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
-// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
-const oneOf = 8
-
-// place does an ask, and goes on until its claim is in the record itself (law 9): whoever made room
-// may not have seen its note, and who comes later is not to overtake it. taken waits for so long for a notification
-// that the note was taken in. noted: a note was left.
-func (s *records) place(ctx context.Context, o *op, taken func(time.Duration) (bool, error)) (noted bool, err error) {
-	err = s.do(ctx, o)
-	noted = err != nil && store.Definite(err) && o.noted
-	_, peeks := s.b.(Peeker)
-	for tried, rests := 0, err == nil && o.rests; rests; tried++ {
-		noted = true
-		in, err := taken(s.crowded(o.at, tried, o.ahead))
-		if in {
-			return noted, nil
-		}
-		if err == nil {
-			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
-			next := &op{at: o.at, apply: o.apply, asks: true, again: true, claim: o.claim, short: o.short, insists: !looks, looks: looks}
-			if err = s.do(ctx, next); err == nil {
-				rests = next.rests
-			}
-		}
-		if err != nil {
-			if !store.Definite(err) {
-				s.settleLater(o.at) //mutant:record-note-is-taken-in-later
-			}
-			return noted, err
-		}
-	}
-	return noted, err
-}
-
-// crowded is how long one of many that have come at once leaves it to the others to take all
-// in: the longer, the more they are.
-func (s *records) crowded(at string, tried, ahead int) time.Duration {
-	s.mu.Lock()
-	many := 0
-	if n := s.names[at]; n != nil {
-		many = n.crowd
-	}
-	s.mu.Unlock()
-	if s.traits.Notifies {
-		many = max(many, 4*fewCome) // as a rule a notification comes before that
-	} else {
-		many = min(many, ahead)
-	}
-	trip := s.roundTrip() * time.Duration(1+min(many, 400)/4) << min(tried, 4)
-	return min(trip+rand.N(2*trip), time.Second)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // ready has what is known of the record serve for a batch.
@@ -55,14 +56,9 @@ func (s *records) begin(ctx context.Context, n *name) error {
 		peeks = peeks && (o.looks || o.asks && !o.insists && len(n.noted) == 0)
 	}
 	if !peeks {
-		return s.load(ctx, n)
+		return s.load(ctx, n, s.b.Load, true)
 	}
-	sent := store.Now()
-	r, err := s.readBy(ctx, n.at, p.Peek)
-	if err == nil {
-		n.now = base{Record: r, known: true, sent: sent, fresh: true}
-	}
-	return err
+	return s.load(ctx, n, p.Peek, false)
 }
 
 // takesInFirst has what is known tell who waits in the inbox, where a batch does more than ask. Whoever asks may write on
@@ -83,15 +79,15 @@ func (s *records) takesInFirst(ctx context.Context, n *name) error {
 			return nil
 		}
 	}
-	return s.load(ctx, n)
+	return s.load(ctx, n, s.b.Load, true)
 }
 
-// load reads the record and the inbox.
-func (s *records) load(ctx context.Context, n *name) error {
+// load reads the record, and the inbox if that request tells it.
+func (s *records) load(ctx context.Context, n *name, by func(context.Context, string) (Record, error), inbox bool) error {
 	sent := store.Now()
-	r, err := s.read(ctx, n.at)
+	r, err := s.readBy(ctx, n.at, by)
 	if err == nil {
-		n.now = base{Record: r, known: true, inbox: true, sent: sent, fresh: true}
+		n.now = base{Record: r, known: true, inbox: inbox, sent: sent, fresh: true}
 	}
 	return err
 }
@@ -121,6 +117,16 @@ func (s *records) void(ctx context.Context, n *name) error {
 	return nil
 }
 
+// remember has the next write depend on what a poll has read, if nothing was done to the name since the poll was sent: a note that came later
+// is not in it (law 4).
+func (s *records) remember(at string, r *Record, sent store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
+		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+	}
+}
+
 // read reads a record from the server.
 func (s *records) read(ctx context.Context, at string) (Record, error) {
 	return s.readBy(ctx, at, s.b.Load)
@@ -139,14 +145,13 @@ func (s *records) readBy(ctx context.Context, at string, load func(context.Conte
 	return r, err
 }
 
-// look is the record of a name as it is now; of all its entries it is known
-// whether they live.
-func (s *records) look(ctx context.Context, at string) (*view, error) {
+// look is viewOf the record of a name as it is now.
+func (s *records) look(ctx context.Context, at string, ask func(*view)) (*view, error) {
 	r, err := s.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	return s.viewOf(ctx, at, &r, wholly)
+	return s.viewOf(ctx, at, &r, ask)
 }
 
 // wholly has it known of all entries whether they live.
@@ -165,12 +170,77 @@ func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*vi
 	return a.view, nil
 }
 
-// remember has the next write depend on what a poll has read, if nothing was done to the name since the poll was sent: a note that came later
-// is not in it (law 4).
-func (s *records) remember(at string, r *Record, sent store.Instant) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
-		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+// An applied is what a batch of operations has made of a record.
+type applied struct {
+	*view
+	granted []store.Notification // others that were granted, of this process too
+	ahead   []Notification
+	taken   []store.ID // claims of which notes were taken in
+	told    []error    // by operation
+	data    []byte     // the stored form
+}
+
+// apply runs the operations on a record. Of each session that matters and was not heard
+// of for a while it is asked whether it lives, and then all is done again: who is
+// passed over has ended for good, by a request before the one that writes (law 2).
+func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
+	for asked := map[session.ID]bool{}; ; {
+		v, err := decode(at, rec.Data, s.present())
+		if err != nil {
+			return nil, err
+		}
+		v.of, v.notes, v.traits, v.reportsEnd = rec, parseInbox(at, rec.Inbox), &s.traits, s.reportsEnd
+		for _, in := range v.sessions() {
+			if left, known := s.sessions.Known(in); known {
+				v.left[in] = left
+			}
+		}
+		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
+		before := v.neighbors()
+		v.settle()
+		a := &applied{view: v, told: make([]error, len(batch))}
+		granted, taken := v.takeIn()
+		were := slices.Clone(v.q.Entries)
+		for i, o := range batch {
+			var change queue.Change
+			change, a.told[i] = o.apply(v)
+			granted = append(granted, change.Woken...)
+		}
+		gone := map[store.ID]bool{} // they were in the record or the inbox, and are not any more
+		for i := range were {
+			gone[were[i].ID] = true
+		}
+		for i := range v.q.Entries {
+			delete(gone, v.q.Entries[i].ID)
+		}
+		for _, h := range granted {
+			asks := slices.ContainsFunc(batch, func(o *op) bool { return o.claim != nil && o.claim.ID == h.ID })
+			if !asks && !gone[h.ID] { // who asks is told by the answer
+				a.granted = append(a.granted, h)
+			}
+		}
+		unknown := v.unknown(asked)
+		if len(unknown) == 0 {
+			a.ahead, a.taken = v.news(before, taken), taken
+			return a, nil
+		}
+		in, cancel := context.WithTimeout(ctx, longest) //mutant:record-asks-for-lives-without-end
+		err = s.sessions.Ask(in, unknown)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
 	}
+}
+
+// prune drops the marks of sessions that have ended: nothing can be granted under
+// them any more (law 12).
+func (s *records) prune(v *view) {
+	kept := v.marks[:0]
+	for _, m := range v.marks {
+		if left, known := v.left[m.in]; !known || left > 0 || s.sessions.Own(m.in) != nil { //mutant:record-mark-goes-before-its-session
+			kept = append(kept, m)
+		}
+	}
+	v.marks = kept
 }
