@@ -257,7 +257,7 @@ func looksInVain(n *name, a *applied) bool {
 // would take in the notes, so it is for them.
 func room(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool {
-		if !o.looks || a.stored[o.claim.ID] {
+		if !o.looks || a.stored[o.claim.ID] { //mutant:record-room-of-a-try
 			return false
 		}
 		e := a.find(o.claim.ID)
