@@ -12,4 +12,4 @@ import (
 )
 
 // LeftOut reports whether the driver for a URL was left out of this program by the build tag holdfast_lean.
-func LeftOut(string) bool { return false }
+func LeftOut(url string) bool { return false }
