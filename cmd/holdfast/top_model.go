@@ -13,7 +13,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // A topStore is what top needs of a store.
@@ -225,7 +224,7 @@ func (m *topModel) move(n int) {
 // breakable are the holds of a row that can be broken.
 func breakable(r *topRow) (holds []line) {
 	for _, l := range r.lines {
-		if l.State == "held" || l.State == "broken" || l.State == "expired" {
+		if l.breakable() {
 			holds = append(holds, l)
 		}
 	}
@@ -271,14 +270,14 @@ func (m *topModel) enter() tea.Cmd {
 	switch m.mode {
 	case reasoning:
 		m.reason = plainText(text)
-		if m.reason == "" || len(m.reason) > store.MaxReason {
-			m.mode, m.said = browsing, "not broken: a reason has 1 to "+strconv.Itoa(store.MaxReason)+" bytes"
+		if err := checkReason(m.reason); err != nil {
+			m.mode, m.said = browsing, "not broken: "+err.Error()
 			return nil
 		}
 		m.mode = confirming
 	case confirming:
 		m.mode = browsing
-		if !strings.EqualFold(strings.TrimSpace(text), "yes") { //mutant:cmd-top-break-needs-yes
+		if !saysYes(text) { //mutant:cmd-top-break-needs-yes
 			m.said = printable(m.hold.Name) + ": not broken"
 			return nil
 		}
