@@ -310,7 +310,7 @@ func TestTheTerminalIsMendedAfterAKilledCommand(t *testing.T) {
 // At a terminal the list is drawn over the last one, also when the window has become another.
 func TestWatchRedrawsAtATerminal(t *testing.T) {
 	t.Parallel()
-	s := newTerminal(t, "sh", "-c", `TERM=xterm holdfast ls --watch; echo code $?; read stay`)
+	s := newTerminal(t, "sh", "-c", `trap : INT; TERM=xterm holdfast ls --watch; echo code $?; read stay`)
 	s.resize(100)
 	s.expect("no lock is in use\x1b[K")
 	holder := beginNamed(t, storeIn(s.dir), "nightly", "--note", "ask-for-Anna", "--", "sleep", "1000")
