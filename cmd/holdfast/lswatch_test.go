@@ -200,7 +200,9 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 			var out strings.Builder
 			w := &watched{to: &out}
 			if onTerminal {
-				w.screen = &screen{}
+				if w.screen = (&screen{}); w.screen.columns() == 0 {
+					continue // no screens on this system
+				}
 			}
 			said.Reset()
 			for range 2 {
