@@ -25,12 +25,11 @@ which order, how long each hold has been held and when it expires unless it is
 renewed, and which holds were lost since ui was started. It prints the address of
 the page, and goes on until a signal ends it.
 
-The page is served on 127.0.0.1 alone, and only to who has the token that is in
-its address. Give the address to nobody who may not see the locks. A request that
-names another host, or comes from the page of another site, is refused. To look
-from another machine, forward the port: ssh -L 8080:127.0.0.1:8080 HOST holdfast
-ui --port 8080. The browser gets everything from this program, and nothing from
-any other host.
+The page is served on 127.0.0.1 alone, and shows nothing without the token that is
+in its address. Give the address only to people who may see the locks. A request
+that names another host, or comes from the page of another site, is refused. To
+look from another machine, forward the port: ssh -L 8080:127.0.0.1:8080 HOST
+holdfast ui --port 8080. The page loads nothing from any other host.
 
 The page changes nothing. With --allow-break it has a button that breaks a hold,
 as 'holdfast break' does, after a reason and a question.
