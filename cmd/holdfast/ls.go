@@ -286,11 +286,6 @@ func printOne(w io.Writer, lines []line, last int64) error {
 	return t.Flush()
 }
 
-// breakable reports whether it is a hold that can be broken.
-func (l *line) breakable() bool {
-	return l.State == "held" || l.State == "broken" || l.State == "expired"
-}
-
 // kind is the mode with the slots that it takes.
 func (l *line) kind() string {
 	if l.Mode == "slots" {

@@ -221,6 +221,11 @@ func (m *topModel) move(n int) {
 	}
 }
 
+// breakable reports whether it is a hold that can be broken.
+func (l *line) breakable() bool {
+	return l.State == "held" || l.State == "broken" || l.State == "expired"
+}
+
 // breakable are the holds of a row that can be broken.
 func breakable(r *topRow) (holds []line) {
 	for _, l := range r.lines {
