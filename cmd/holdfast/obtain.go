@@ -53,6 +53,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 			if r := <-done; r.leases != nil {
 				r.leases.ReleaseUnused() //mutant:run-unused-at-signal
 			}
+			j.account.ends(outcomeInterrupted)
 			return nil, &exitError{code: codeOfSignal(sig)}
 		}
 	}
@@ -115,6 +116,11 @@ func (j *job) refused(err error) error {
 		}
 		return exit(say(err, strings.Join(j.names, ", "), j.where, waited))
 	}
+	outcome := outcomeRefused
+	if j.skipOK {
+		outcome = outcomeSkipped
+	}
+	j.account.ends(outcome)
 	message := fmt.Sprintf("%s: %s", printable(held.Name), held.Who())
 	if j.waits && !j.try {
 		message = fmt.Sprintf("%s: not obtained within %v: %s", printable(held.Name), time.Duration(j.wait), held.Who())
