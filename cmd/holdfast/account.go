@@ -66,7 +66,7 @@ func (j *job) keepAccount(metrics string, trace bool) {
 	if metrics != "" {
 		a.Metrics = absolute(metrics)
 	}
-	if trace {
+	if trace { //mutant:report-span-asked
 		a.Span = newSpan(os.Getenv)
 	}
 	j.account = a

@@ -66,8 +66,8 @@ func sendBy(program string, account []byte, signals <-chan os.Signal, within tim
 				continue
 			}
 			err = fmt.Errorf("%v while they were being sent", sig)
-		case <-over.C: //mutant:report-bounded
-			err = fmt.Errorf("not within %v", within)
+		case <-over.C:
+			err = fmt.Errorf("not within %v", within) //mutant:report-bounded
 		}
 		_ = cmd.Process.Kill() // it is not waited for: what hangs in the kernel does not die
 		return nil, err

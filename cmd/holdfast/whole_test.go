@@ -25,6 +25,7 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	metrics := filepath.Join(t.TempDir(), "m.prom")
 	etcd, files := "etcd://"+testserver.SharedEtcd(t), "file:"+t.TempDir()+"/locks"
 	for _, c := range []struct {
 		program, env, args string
@@ -40,6 +41,9 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{without, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitInternal, "/none/holdfast"},
 		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},
 		{without, "HOLDFAST_STORE=", "run lean/a -n -- echo ran", exitUsage, "HOLDFAST_STORE is set, and empty"},
+		{with, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- true", 0, ""},
+		{without, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- false", 1, "metrics and trace not sent"},
+		{alone, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- true", exitUsage, "need the whole program"},
 		{alone, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitUsage, "without the driver of etcd"},
 		{whole, handedEnv + "=v0.0.1", "ls --store " + files, exitInternal, "of version v0.0.1 has started this program"},
 	} {
@@ -53,6 +57,9 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != c.exit || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s %s: exit code %d (%v), want %d and %q: %s", c.env, c.args, code, err, c.exit, c.says, out)
 		}
+	}
+	if text, err := os.ReadFile(metrics); err != nil || !strings.Contains(string(text), `holdfast_run_outcome{name="lean/m",outcome="succeeded"} 1`) {
+		t.Errorf("the metrics are %q (%v)", text, err)
 	}
 }
 
