@@ -10,41 +10,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
-
-// How a run has ended, as its metrics and its span name it: all there are.
-// docs/stability.md promises them.
-const (
-	outcomeSucceeded   = "succeeded"   // the command's exit code is 0
-	outcomeFailed      = "failed"      // it is another
-	outcomeTimeout     = "timeout"     // the command ran past --at-most-for
-	outcomeLost        = "lost"        // the lock was lost while it ran
-	outcomeRefused     = "refused"     // another held the lock
-	outcomeSkipped     = "skipped"     // the same, under --skip-ok
-	outcomeInterrupted = "interrupted" // a signal ended the waiting for the lock
-	outcomeNotRun      = "not-run"     // the command could not be run
-	outcomeError       = "error"       // anything else, of the store most often
-)
-
-var outcomes = []string{outcomeSucceeded, outcomeFailed, outcomeTimeout, outcomeLost, outcomeRefused, outcomeSkipped, outcomeInterrupted, outcomeNotRun, outcomeError}
-
-// An account is what the whole program, started when the job has ended, needs to make
-// metrics and a span of it. The run itself only notes it.
-type account struct {
-	Metrics string `json:",omitempty"` // the file for them
-	Span    *span  `json:",omitempty"`
-
-	Names         []string
-	Store, Mode   string
-	Weight, Limit int64
-	Leases        []lease
-	Program       string // the command's own name, without arguments: these may be secret
-	PID           int    // of the process that others see
-
-	Began, Held, Ended time.Time // Held: the lock was obtained; zero: it was not
-	Outcome            string
-	Code               int
-}
 
 // reports checks the flags that ask for metrics or a span.
 func (j *job) reports(metrics string, trace bool) (asked bool, err error) {
@@ -53,8 +20,8 @@ func (j *job) reports(metrics string, trace bool) (asked bool, err error) {
 		return false, nil
 	case metrics != "" && !strings.HasSuffix(metrics, ".prom"):
 		return false, fmt.Errorf("--metrics-file %s: must end in .prom, or the textfile collector does not read it", metrics)
-	case reporter() == "":
-		return false, errors.New("--metrics-file and --trace need the whole program: this one was built with the tag holdfast_lean")
+	case trace && tracePath() == "":
+		return false, errors.New("--trace needs the program " + report.TraceProgram + ", beside this one or in the PATH")
 	}
 	return true, nil
 }
@@ -62,12 +29,12 @@ func (j *job) reports(metrics string, trace bool) (asked bool, err error) {
 // keepAccount begins the account of the run.
 func (j *job) keepAccount(metrics string, trace bool) {
 	l := newJournal(j)
-	a := &account{Names: j.names, Mode: l.mode, Weight: l.weight, Limit: l.limit, Program: filepath.Base(j.argv[0]), PID: frontPID(), Began: begun}
+	a := &account{Version: version(), Names: j.names, Mode: l.mode, Weight: l.weight, Limit: l.limit, Program: filepath.Base(j.argv[0]), PID: frontPID(), Began: begun}
 	if metrics != "" {
 		a.Metrics = absolute(metrics)
 	}
 	if trace { //mutant:report-span-asked
-		a.Span = newSpan(os.Getenv)
+		a.Span = report.NewSpan(os.Getenv)
 	}
 	j.account = a
 }
@@ -79,10 +46,17 @@ func absolute(file string) string {
 	return file
 }
 
+// An account is what a run notes of itself; nil if nobody has asked for it.
+type account report.Account
+
 // holds notes that the lock was obtained.
 func (a *account) holds(leases *holdfast.LeaseSet) {
-	if a != nil {
-		a.Held, a.Leases = time.Now(), held(leases)
+	if a == nil {
+		return
+	}
+	a.Held = time.Now()
+	for _, l := range held(leases) {
+		a.IDs, a.Tokens = append(a.IDs, l.ID), append(a.Tokens, l.Token)
 	}
 }
 
@@ -98,18 +72,18 @@ func (a *account) environment(env []string) []string {
 	if a == nil || a.Span == nil {
 		return env
 	}
-	return setenv(env, "TRACEPARENT", a.Span.traceparent()) //mutant:report-child-of-span
+	return setenv(env, "TRACEPARENT", a.Span.Traceparent()) //mutant:report-child-of-span
 }
 
 // outcomeOf is that of a command that was run.
 func (s *supervisor) outcomeOf(code int) string {
 	switch {
 	case s.code == exitLost:
-		return outcomeLost
+		return report.Lost
 	case s.code == exitTimeout:
-		return outcomeTimeout
+		return report.Timeout
 	case code == 0:
-		return outcomeSucceeded
+		return report.Succeeded
 	}
-	return outcomeFailed
+	return report.Failed
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -42,7 +43,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	if s.group, err = start(j.path, j.argv, env, j.foreground); err != nil {
 		disarmFront()
 		leases.ReleaseUnused() //mutant:run-unused-not-started
-		j.account.ends(outcomeNotRun)
+		j.account.ends(report.NotRun)
 		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}
 	}
 	s.supervise()

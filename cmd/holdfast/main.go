@@ -78,7 +78,7 @@ Put a URL with a password in a file, not on the command line.`,
 	root.Flags().BoolVar(&p.version, "version", false, "print the version, its commit and its date")
 	root.AddCommand(p.runCommand(), p.holdCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.askCommand(), p.breakCommand(), versionCommand())
 	root.AddCommand(p.doctorCommand(), p.topCommand(), storesCommand(), p.proveCommand(), proveChildCommand())
-	addReportCommand(root)
+	root.AddCommand(metricsWriter())
 	p.complete(root)
 	return root
 }

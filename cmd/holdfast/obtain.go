@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
 // acquire waits for the lock. A signal gives up the place; a second one leaves
@@ -53,7 +54,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 			if r := <-done; r.leases != nil {
 				r.leases.ReleaseUnused() //mutant:run-unused-at-signal
 			}
-			j.account.ends(outcomeInterrupted)
+			j.account.ends(report.Interrupted)
 			return nil, &exitError{code: codeOfSignal(sig)}
 		}
 	}
@@ -116,9 +117,9 @@ func (j *job) refused(err error) error {
 		}
 		return exit(say(err, strings.Join(j.names, ", "), j.where, waited))
 	}
-	outcome := outcomeRefused
+	outcome := report.Refused
 	if j.skipOK {
-		outcome = outcomeSkipped
+		outcome = report.Skipped
 	}
 	j.account.ends(outcome)
 	message := fmt.Sprintf("%s: %s", printable(held.Name), held.Who())

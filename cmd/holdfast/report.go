@@ -2,74 +2,120 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// reportCommand is what the whole program is started with to send an account. It is for ourselves.
-const reportCommand = "report"
+// traceAt is where a package has the program that sends spans: its linker sets it.
+var traceAt string
 
-const (
-	sendsFor   = 4 * time.Second // the time for the span, of which the whole program tells what went wrong
-	reportsFor = 5 * time.Second // the time for all of it, after which the program is killed
-)
+// tracePath is the program that sends spans; "": there is none.
+func tracePath() string {
+	name := report.TraceProgram
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	places := []string{traceAt}
+	if self, err := os.Executable(); err == nil {
+		places = append(places, filepath.Join(filepath.Dir(self), name))
+	}
+	for _, at := range places {
+		if info, err := os.Stat(at); at != "" && err == nil && info.Mode().IsRegular() {
+			return at
+		}
+	}
+	at, _ := exec.LookPath(name)
+	return at
+}
 
-// report has the whole program write the metrics and send the span of a run that has ended. The lock is given back
-// by then. Whatever happens is told, and nothing else comes of it.
+const metricsCommand = "write-metrics"
+
+// metricsWriter is what a run that has ended starts, with its account on stdin: a directory that hangs shall not hold the run up.
+func metricsWriter() *cobra.Command {
+	return &cobra.Command{
+		Use:    metricsCommand,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var a account
+			err := json.NewDecoder(os.Stdin).Decode(&a)
+			if err == nil {
+				err = a.writeMetrics()
+			}
+			return exit(err)
+		},
+	}
+}
+
+// report writes the metrics and sends the span of a run that has ended. The lock is given back by then. Whatever
+// goes wrong is told, and nothing else comes of it.
 func (j *job) report(code int) {
 	a := j.account
 	if a == nil {
 		return
 	}
 	a.Code, a.Ended, a.Store = code, time.Now(), j.where
-	a.ends(outcomeError)
-	text, err := json.Marshal(a)
-	if err != nil {
-		tell("%s: metrics and trace: %v", j.about(), err)
-		return
+	a.ends(report.Error)
+	ctx, cancel := context.WithTimeout(context.Background(), report.WaitsFor)
+	defer cancel()
+	name := printable(strings.Join(j.names, ", "))
+	if self, err := os.Executable(); a.Metrics != "" {
+		if err == nil {
+			err = sendBy(ctx, a, signals(), self, metricsCommand)
+		}
+		if err != nil {
+			tell("%s: metrics not written: %v", name, err)
+		}
 	}
-	lines, err := sendBy(reporter(), text, signals(), reportsFor)
-	for _, line := range lines {
-		tell("%s: %s", j.about(), strings.TrimPrefix(line, linePrefix))
-	}
-	if err != nil {
-		tell("%s: metrics and trace not sent: %v", j.about(), err)
+	if a.Span != nil {
+		if err := sendBy(ctx, a, signals(), tracePath()); err != nil {
+			tell("%s: span not sent: %v", name, err)
+		}
 	}
 }
 
-func (j *job) about() string { return printable(strings.Join(j.names, ", ")) }
-
-// sendBy runs the program with the account on its stdin, for a time, and returns what it has said.
-func sendBy(program string, account []byte, signals <-chan os.Signal, within time.Duration) (lines []string, err error) {
+// sendBy runs a program with the account on its stdin, until the context ends or somebody insists. What the program says is the error.
+func sendBy(ctx context.Context, a *account, signals <-chan os.Signal, program string, args ...string) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
 	var said bytes.Buffer
-	cmd := exec.Command(program, reportCommand)
-	cmd.Env = setenv(os.Environ(), handedEnv, version())
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(account), &said, &said
+	cmd := exec.Command(program, args...)
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), &said
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	over := time.NewTimer(within)
-	defer over.Stop()
 	for {
 		select {
-		case err = <-ended:
-			return slices.DeleteFunc(strings.Split(said.String(), "\n"), func(s string) bool { return s == "" }), err
-		case sig := <-signals: // somebody insists
+		case err := <-ended:
+			if text := strings.TrimPrefix(plainText(said.String()), linePrefix); err != nil && text != "" {
+				return fmt.Errorf("%s", text)
+			}
+			return err
+		case sig := <-signals:
 			if !slices.Contains(givesUp, sig) {
 				continue
 			}
-			err = fmt.Errorf("%v while they were being sent", sig)
-		case <-over.C:
-			err = fmt.Errorf("not within %v", within) //mutant:report-bounded
+			err = fmt.Errorf("%v came meanwhile", sig)
+		case <-ctx.Done():
+			err = fmt.Errorf("not within %v", report.WaitsFor) //mutant:report-bounded
 		}
 		_ = cmd.Process.Kill() // it is not waited for: what hangs in the kernel does not die
-		return nil, err
+		return err
 	}
 }

@@ -1,5 +1,3 @@
-//go:build !holdfast_lean
-
 package main
 
 import (
@@ -10,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
 // lastSuccess is the metric that outlives the runs after it.
@@ -28,14 +28,16 @@ func (m *metrics) gauge(metric, help string, value float64) {
 }
 
 func (m *metrics) sample(metric, outcome string, value float64) {
-	labels := `name="` + labelEscapes.Replace(m.name) + `"`
+	labels := `name="` + escapeLabel(m.name) + `"`
 	if outcome != "" {
 		labels += `,outcome="` + outcome + `"`
 	}
 	fmt.Fprintf(m, "%s{%s} %s\n", metric, labels, strconv.FormatFloat(value, 'f', -1, 64))
 }
 
-var labelEscapes = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`) //mutant:report-labels-escaped
+func escapeLabel(value string) string {
+	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(value) //mutant:report-labels-escaped
+}
 
 // writeMetrics writes the file in one step: the collector never reads half of it.
 func (a *account) writeMetrics() error {
@@ -51,7 +53,7 @@ func (a *account) writeMetrics() error {
 	m.gauge("holdfast_run_wait_seconds", "How long holdfast run waited for the lock.", waited.Sub(a.Began).Seconds())
 	const outcome = "holdfast_run_outcome"
 	fmt.Fprintf(m, "# HELP %s 1 for how the run ended, 0 for each other way.\n# TYPE %s gauge\n", outcome, outcome)
-	for _, o := range outcomes {
+	for _, o := range report.Outcomes {
 		value := 0.0
 		if o == a.Outcome {
 			value = 1
@@ -59,7 +61,7 @@ func (a *account) writeMetrics() error {
 		m.sample(outcome, o, value)
 	}
 	last := successBefore(a.Metrics, m.name) //mutant:report-last-success-kept
-	if a.Outcome == outcomeSucceeded {
+	if a.Outcome == report.Succeeded {
 		last = seconds(a.Ended)
 	}
 	if last > 0 {
@@ -74,7 +76,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 func successBefore(file, name string) float64 {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
-		value, ok := strings.CutPrefix(line, lastSuccess+`{name="`+labelEscapes.Replace(name)+`"} `)
+		value, ok := strings.CutPrefix(line, lastSuccess+`{name="`+escapeLabel(name)+`"} `)
 		if at, err := strconv.ParseFloat(strings.TrimSpace(value), 64); ok && err == nil {
 			return at
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -295,7 +296,7 @@ func (j *job) tellEnded(code int) {
 // obtainAndHold runs the command under the lock.
 func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err := j.find(); err != nil {
-		j.account.ends(outcomeNotRun)
+		j.account.ends(report.NotRun)
 		return err
 	}
 	chosen, err := j.choose()

@@ -10,6 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/open/all"
 )
 
+// whole is the whole program, if the package has one: its linker sets it.
+var whole string
+
 // handOver becomes the whole program if the command line names a store, or a command, that only that has. It is called before the link
 // to the front is opened, which the whole program does then.
 func handOver(args []string) {

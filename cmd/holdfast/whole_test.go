@@ -41,9 +41,8 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{without, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitInternal, "/none/holdfast"},
 		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},
 		{without, "HOLDFAST_STORE=", "run lean/a -n -- echo ran", exitUsage, "HOLDFAST_STORE is set, and empty"},
-		{with, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- true", 0, ""},
-		{without, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- false", 1, "metrics and trace not sent"},
-		{alone, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- true", exitUsage, "need the whole program"},
+		{alone, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- true", 0, ""},
+		{alone, "HOLDFAST_STORE=" + files, "run lean/m -n --trace -- true", exitUsage, "--trace needs the program holdfast-trace"},
 		{alone, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitUsage, "without the driver of etcd"},
 		{whole, handedEnv + "=v0.0.1", "ls --store " + files, exitInternal, "of version v0.0.1 has started this program"},
 	} {

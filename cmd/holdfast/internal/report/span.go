@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"crypto/rand"
@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A span is the numbers of a run's span, which the command is told before the span is made: as W3C's Trace Context
+// A Span is the numbers of a run's span, which the command is told before the span is made: as W3C's Trace Context
 // writes them, in hexadecimal.
-type span struct {
+type Span struct {
 	Trace, ID, Flags string
 	Parent, State    string // TRACEPARENT and TRACESTATE that we were told; empty: the span is the first of its trace
 }
 
-// newSpan draws the number of a span below that of the environment, if that has one.
-func newSpan(getenv func(string) string) *span {
-	s := &span{ID: hexNumber(8), Flags: "01"}
+// NewSpan draws the number of a span below that of the environment, if that has one.
+func NewSpan(getenv func(string) string) *Span {
+	s := &Span{ID: hexNumber(8), Flags: "01"}
 	if trace, flags, ok := readTraceparent(getenv("TRACEPARENT")); ok {
 		s.Trace, s.Flags, s.Parent, s.State = trace, flags, getenv("TRACEPARENT"), getenv("TRACESTATE")
 		return s
@@ -24,7 +24,8 @@ func newSpan(getenv func(string) string) *span {
 	return s
 }
 
-func (s *span) traceparent() string { return "00-" + s.Trace + "-" + s.ID + "-" + s.Flags }
+// Traceparent is what the command is told.
+func (s *Span) Traceparent() string { return "00-" + s.Trace + "-" + s.ID + "-" + s.Flags }
 
 // readTraceparent reads version-trace-span-flags; later versions may have more behind that.
 func readTraceparent(text string) (trace, flags string, ok bool) {

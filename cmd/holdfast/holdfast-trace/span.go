@@ -1,5 +1,3 @@
-//go:build !holdfast_lean
-
 package main
 
 import (
@@ -11,18 +9,20 @@ import (
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	otelcodes "go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
-// sendSpan sends the span of the run, as the OTEL_ variables say: most of them the SDK and its exporters read by themselves.
-func (a *account) sendSpan(ctx context.Context, getenv func(string) string) (err error) {
-	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
+// send sends the span of the run, as the OTEL_ variables say: most of them the SDK and its exporters read by themselves.
+func send(ctx context.Context, a *report.Account, getenv func(string) string) (err error) {
+	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") { //mutant:trace-off
 		return nil
 	}
 	switch kind := cmp.Or(getenv("OTEL_TRACES_EXPORTER"), "otlp"); kind {
@@ -42,35 +42,30 @@ func (a *account) sendSpan(ctx context.Context, getenv func(string) string) (err
 	if err != nil {
 		return err
 	}
-	provider := sdk.NewTracerProvider(sdk.WithSyncer(within{exporter, ctx}), sdk.WithResource(about), sdk.WithIDGenerator(a.Span))
-	before := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": a.Span.Parent, "tracestate": a.Span.State}) //mutant:report-span-has-parent
-	_, s := provider.Tracer("github.com/holdfast-go/holdfast/cmd/holdfast", trace.WithInstrumentationVersion(version())).
-		Start(before, "holdfast run", trace.WithTimestamp(a.Began), trace.WithAttributes(a.attributes()...))
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(within{exporter, ctx}), sdk.WithResource(about), sdk.WithIDGenerator((*numbers)(a.Span)))
+	before := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": a.Span.Parent, "tracestate": a.Span.State}) //mutant:trace-has-parent
+	_, s := provider.Tracer("github.com/holdfast-go/holdfast/cmd/holdfast", trace.WithInstrumentationVersion(a.Version)).
+		Start(before, "holdfast run", trace.WithTimestamp(a.Began), trace.WithAttributes(attributes(a)...))
 	if !a.Held.IsZero() {
 		s.AddEvent("lock obtained", trace.WithTimestamp(a.Held))
 	}
 	switch a.Outcome {
-	case outcomeSucceeded, outcomeSkipped, outcomeRefused, outcomeInterrupted:
+	case report.Succeeded, report.Skipped, report.Refused, report.Interrupted:
 	default:
-		s.SetStatus(otelcodes.Error, a.Outcome)
+		s.SetStatus(codes.Error, a.Outcome)
 	}
 	s.End(trace.WithTimestamp(a.Ended))
 	return errors.Join(err, provider.Shutdown(ctx))
 }
 
-func (a *account) attributes() []attribute.KeyValue {
+func attributes(a *report.Account) []attribute.KeyValue {
 	all := []attribute.KeyValue{
 		attribute.StringSlice("holdfast.names", a.Names), attribute.String("holdfast.mode", a.Mode), attribute.Int64("holdfast.weight", a.Weight), attribute.Int64("holdfast.limit", a.Limit),
 		attribute.String("holdfast.store", a.Store), attribute.String("holdfast.outcome", a.Outcome),
 		attribute.String("process.executable.name", a.Program), attribute.Int("process.pid", a.PID), attribute.Int("process.exit.code", a.Code),
 	}
-	if len(a.Leases) > 0 {
-		var ids []string
-		var tokens []int64
-		for _, l := range a.Leases {
-			ids, tokens = append(ids, l.ID), append(tokens, l.Token)
-		}
-		all = append(all, attribute.StringSlice("holdfast.ids", ids), attribute.Int64Slice("holdfast.tokens", tokens))
+	if len(a.IDs) > 0 {
+		all = append(all, attribute.StringSlice("holdfast.ids", a.IDs), attribute.Int64Slice("holdfast.tokens", a.Tokens))
 	}
 	return all
 }
@@ -94,16 +89,18 @@ type within struct {
 }
 
 func (w within) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) error {
-	return w.SpanExporter.ExportSpans(w.ctx, spans)
+	return w.SpanExporter.ExportSpans(w.ctx, spans) //mutant:trace-bounded
 }
 
-// NewIDs and NewSpanID make a span an sdk.IDGenerator of the numbers that the command was told.
-func (s *span) NewIDs(context.Context) (of trace.TraceID, id trace.SpanID) {
-	of, _ = trace.TraceIDFromHex(s.Trace)
-	return of, s.NewSpanID(context.Background(), of)
+// numbers are those that the command was told, for an sdk.IDGenerator.
+type numbers report.Span
+
+func (n *numbers) NewIDs(ctx context.Context) (of trace.TraceID, id trace.SpanID) {
+	of, _ = trace.TraceIDFromHex(n.Trace)
+	return of, n.NewSpanID(ctx, of)
 }
 
-func (s *span) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
-	id, _ := trace.SpanIDFromHex(s.ID)
+func (n *numbers) NewSpanID(context.Context, trace.TraceID) trace.SpanID {
+	id, _ := trace.SpanIDFromHex(n.ID)
 	return id
 }
