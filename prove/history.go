@@ -68,8 +68,9 @@ type Run struct {
 	Processes   int                      `json:"processes"`          // how many there are at a time
 	Mode        string                   `json:"mode"`               // as in Options
 	Names       []Name                   `json:"names"`              // that they fight for
-	Peer        bool                     `json:"peer,omitempty"`     // these are another library's locks
+	Peer        bool                     `json:"peer,omitempty"`     // these are locks of a user's own, and no store
 	Silent      bool                     `json:"silent,omitempty"`   // which tell their users no deadline: a hold lasts until it is released, or its loss told
+	Lines       bool                     `json:"lines,omitempty"`    // see Own.Lines: a hold lasts until its worker was last asked and had it
 	Dense       bool                     `json:"dense,omitempty"`    // see Options
 	Wide        bool                     `json:"wide,omitempty"`     // see Options
 	Faults      []Fault                  `json:"faults"`             // that were asked for

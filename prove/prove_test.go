@@ -234,7 +234,7 @@ func TestWhatCannotBeRunIsToldBeforeItBegins(t *testing.T) {
 	for says, change := range map[string]func(*Options){
 		"cannot be proved":  func(o *Options) { o.URL = "secret:x" },
 		"at least 2":        func(o *Options) { o.Processes = 1 },
-		"at least 1":        func(o *Options) { o.Names = 0 },
+		"at least 1":        func(o *Options) { o.Names = -1 },
 		"some time":         func(o *Options) { o.For = 0 },
 		"mutex, rw, slots":  func(o *Options) { o.Mode = "reader" },
 		"there is no fault": func(o *Options) { o.Faults = []Fault{latency} },
