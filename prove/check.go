@@ -169,6 +169,7 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	}
 	for i := range v.Events {
 		e := &v.Events[i]
+		verdict.broke = verdict.broke || e.Do == failed
 		add(e.Do == failed, "the run could not go on: %s", e.Text)                                   //mutant:judge-process-died-itself-matter
 		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text) //mutant:judge-connection-past-proxies-matter
 	}

@@ -57,6 +57,8 @@ func (r *Report) headline() string {
 	switch {
 	case v.wrong(exclusion):
 		return "Not proved: this lock let in two at once."
+	case v.broke: //mutant:prove-plain-failed-run
+		return "Not proved: the run could not be made as it should. It says nothing of the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."
 	case !v.Proved:

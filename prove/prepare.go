@@ -146,6 +146,9 @@ func (r *run) prepare(ctx context.Context) error {
 		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: peer, Silent: peer && o.Own.Silent, Lines: peer && len(o.Own.Lines) > 0, Dense: o.Dense, Wide: o.Wide,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
 	}
+	if o.Own != nil && o.Own.Name != "" {
+		r.run.Store = o.Own.Name
+	}
 	if o.Mode == "upgrade" { // they are held for long
 		r.run.Floor = max(20, int(o.For/time.Second))
 	}

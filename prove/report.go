@@ -91,7 +91,7 @@ func (r *Report) verdict() string {
 		text = "PROVED in part, for the faults above"
 	}
 	for i, why := range v.NotJudged {
-		text += []string{"; not judged: ", ", "}[min(i, 1)] + why
+		text += []string{"; not judged: ", "; "}[min(i, 1)] + why
 	}
 	return text
 }
