@@ -20,6 +20,8 @@ type Verdict struct {
 	NotJudged []string `json:"not_judged,omitempty"`
 	Unchecked []string `json:"unchecked"` // what was not checked on this store, and why
 	Figures   Figures  `json:"figures"`   // what happened in the run
+
+	broke bool // the run could not go on
 }
 
 // A Count says how much one check had to judge.

@@ -8,6 +8,9 @@
 // The Go API of this package is unstable: it may change in any release, and
 // docs/stability.md does not cover it. `holdfast prove` is the stable way to use it.
 //
+// Besides the stores of holdfast, a lock of your own can be proved: see [Own], and the section
+// "Prove your own lock" of docs/proof.md.
+//
 // # How a store joins
 //
 // By a line in the table ways, in open.go, and another in the table of what is

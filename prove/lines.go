@@ -149,7 +149,7 @@ func (w *worker) byLines(verb string, name Name, bound, d time.Duration) bool {
 	defer w.lines.turn.Unlock()
 	w.claimByLines(verb, name, bound, d)
 	if w.lines.err != nil { // nobody hears this of one that was killed
-		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %s", w.Proc, w.lines.died())})
+		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, w.lines.err, w.lines.died())})
 	}
 	return w.lines.err == nil
 }
