@@ -33,7 +33,7 @@ const (
 )
 
 // readyBy is how long a worker by lines may take until it says that it is ready.
-const readyBy = 30 * time.Second
+const readyBy = 2 * startBy
 
 // A lineWorker is the end of the pipes of one of them.
 type lineWorker struct {
@@ -89,8 +89,10 @@ func (p *process) ownURL() (string, error) {
 // ready waits until the worker says that it is.
 func (w *lineWorker) ready() error {
 	late := time.AfterFunc(readyBy, func() { w.in.Close() })
-	defer late.Stop()
 	line, err := w.out.ReadString('\n')
+	if !late.Stop() {
+		return fmt.Errorf("%w: the worker has not said that it is ready for %v", store.ErrUnavailable, readyBy)
+	}
 	if err != nil || strings.TrimSpace(line) != "ready" {
 		return fmt.Errorf("%w: the worker said %q, and its first line must be %q: %s", store.ErrInvalid, strings.TrimSpace(line), "ready", w.died())
 	}
@@ -198,7 +200,7 @@ func (w *worker) holdByLines(op int, name string, token int64, d time.Duration) 
 	for end := w.now() + d; ; {
 		sent := w.now()
 		word, rest := w.lines.ask("check %s", name)
-		if word == "held" { //mutant:prove-lines-held-when-asked
+		if word == "held" {
 			w.tell(Event{Do: until, Op: op, Until: sent})
 		} else {
 			if word == "lost" {

@@ -43,7 +43,7 @@ func (r *Report) plain() []string {
 	if len(v.Violations) == 0 && len(v.TooLittle) == 0 {
 		lines = append(lines, "Nothing of what was watched for went wrong. That is true of this run and of these faults, and no proof for others.")
 	}
-	if n := f.Harmed - f.Caught; n > 0 { //mutant:prove-plain-tells-of-harm
+	if n := f.Harmed - f.Caught; n > 0 {
 		lines = append(lines, fmt.Sprintf("%s came from a worker that had lost its lock and did not know, and went through: a stopped program can always be too late. A fencing token, which the guarded thing checks, is what refuses such writes.", many(n, "write")))
 	}
 	if v.Proved && len(v.NotJudged) > 0 {
@@ -57,7 +57,7 @@ func (r *Report) headline() string {
 	switch {
 	case v.wrong(exclusion):
 		return "Not proved: this lock let in two at once."
-	case v.broke: //mutant:prove-plain-failed-run
+	case v.broke:
 		return "Not proved: the run could not be made as it should. It says nothing of the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."

@@ -26,7 +26,7 @@ func (l *progressLine) show(p prove.Progress) {
 	case l.onTerminal:
 		fmt.Fprintf(l.w, "\r\x1b[K%s", p)
 		l.open = true
-	case p.Elapsed-l.told >= l.every, p.Found > 0 && l.found == 0: //mutant:prove-progress-elsewhere
+	case p.Elapsed-l.told >= l.every, p.Found > 0 && l.found == 0:
 		fmt.Fprintf(l.w, "holdfast: prove: %s\n", p)
 		l.told, l.found = p.Elapsed, p.Found
 	}
