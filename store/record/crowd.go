@@ -70,8 +70,11 @@ func looksInVain(a *applied, batch []*op) bool {
 // would take in the notes, so it is for them.
 func room(a *applied, batch []*op) bool {
 	return slices.ContainsFunc(batch, func(o *op) bool {
+		if !o.looks || a.stored[o.claim.ID] { //mutant:record-room-of-a-try
+			return false
+		}
 		e := a.find(o.claim.ID)
-		return o.looks && !a.stored[o.claim.ID] && e != nil && e.Granted
+		return e != nil && e.Granted
 	})
 }
 

@@ -91,6 +91,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a session that keeps nothing ends as a waiter goes into it", "TestAWaiterGoesIntoNoSessionThatIsEnded", "record-session-ends-meanwhile", mutant.Cond("short == nil")},
 		{"who gives back does not read who waits", "TestNobodyIsPassedByTwoHoldsThatCameLater", "record-gives-back-unread", mutant.Cond("true")},
 		{"a free name is left to who waits longer", "TestWhoFindsTheNameFreeTakesInAllAtOnce", "record-leaves-it-to-others", mutant.Cond("!s.anotherIsOldest(ctx, n, batch)")},
+		{"a try is looked for", "TestATryBesideOneThatLooksForItselfHasNoRoom", "record-room-of-a-try", mutant.Cond("a.stored[o.claim.ID]")},
 		{"the oldest note is left to others", "TestWhoseNoteIsTheOldestTakesInAll", "record-leaves-it-to-others", mutant.Cond("room(a, batch)")},
 		{"a notification counts from the ask", granted, "record-notification-counts-from-the-ask", mutant.Line("Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: store.Now(),")},
 		{"a break calls nobody", broken, "record-break-calls-nobody", mutant.Stmt("_ = in")},
