@@ -92,6 +92,12 @@ func (s *scheduler) listen(h *hold) {
 func (s *scheduler) notified(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.renewNow(h)
+}
+
+// renewNow has the hold renewed as soon as no operation on it is under way, unless it has
+// ended, is renewed by hand, or is not shown yet. s.mu is held.
+func (s *scheduler) renewNow(h *hold) {
 	if h.index < 0 || h.s.NoRenew || h.unshown != nil {
 		return
 	}

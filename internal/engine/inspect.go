@@ -35,10 +35,11 @@ func (e *engine) inspect(ctx context.Context, s *settings, name string, each fun
 	defer e.work.Done()
 	e.begin(s)
 	under, cancel := context.WithCancel(ctx)
-	if name != "" {
-		under, cancel = context.WithTimeout(ctx, longestCall)
-	}
 	defer cancel()
+	if name != "" {
+		under, cancel = context.WithTimeout(under, longestCall)
+		defer cancel()
+	}
 	defer context.AfterFunc(e.life, cancel)() //mutant:close-end-look
 	var errs []error
 	for st, err := range in.List(under, name) {

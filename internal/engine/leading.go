@@ -70,10 +70,6 @@ func (l *Lease) SetNote(note string) error {
 	owner := h.s.Owner
 	owner.Note = note
 	h.Owner = owner.String()
-	if h.index >= 0 && !h.s.NoRenew && h.unshown == nil {
-		h.toRenew = true //mutant:note-with-next-renewal
-		s.moved(h)
-		s.arm()
-	}
+	s.renewNow(h) //mutant:note-with-next-renewal
 	return nil
 }
