@@ -69,16 +69,10 @@ func (j *job) askFor() error {
 	if j.try { // as -w 0
 		return mistake("-w 0: a request lasts as long as somebody waits")
 	}
-	chosen, err := j.choose()
+	_, s, err := j.open()
 	if err != nil {
 		return err
 	}
-	j.begun = begun
-	s, err := chosen.openWithin(j.asksFor(), begun)
-	if err != nil {
-		return err
-	}
-	j.at(s)
 	owner := holdfast.ThisProcess()
 	owner.Program = programOf(os.Getppid())
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Duration(j.ttl), AskToGiveUp: j.asks, Owner: owner, Logger: logger(false)})

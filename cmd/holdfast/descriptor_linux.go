@@ -99,7 +99,7 @@ func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
 	}
 	code := behind.ProcessState.ExitCode()
 	if status, ok := behind.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		code = 128 + int(status.Signal())
+		code = codeOfSignal(status.Signal())
 	}
 	if code == 0 { // which would let the script go on
 		code = exitInternal

@@ -19,6 +19,22 @@ func (j *job) at(s store.Store) {
 	d := s.Describe()
 	j.where = d.Store
 	_, j.forgets = d.Lacks[store.PromiseReason]
+	if stderr.journal != nil {
+		stderr.journal.store = j.where
+	}
+}
+
+// open opens the store that the job is about.
+func (j *job) open() (chosen choice, s store.Store, err error) {
+	if chosen, err = j.choose(); err != nil {
+		return chosen, nil, err
+	}
+	j.begun = begun
+	if s, err = chosen.openWithin(j.asksFor(), begun); err != nil {
+		return chosen, nil, err
+	}
+	j.at(s)
+	return chosen, s, nil
 }
 
 // hold runs the command under the leases and gives them back.

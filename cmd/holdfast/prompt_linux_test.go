@@ -97,7 +97,7 @@ func says(t *testing.T, code int, most time.Duration, args ...string) string {
 
 // asleep says that all threads of a process and of those below it sleep.
 func asleep(pid int) bool {
-	return testserver.AllThreads(pid, "S") && !slices.ContainsFunc(childrenOf(pid), func(pid int) bool { return !asleep(pid) })
+	return !slices.ContainsFunc(below(pid, []int{pid}), func(pid int) bool { return !testserver.AllThreads(pid, "S") })
 }
 
 func oneLineOfStderr(t *testing.T, said string) {

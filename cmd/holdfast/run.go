@@ -289,18 +289,9 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err := j.find(); err != nil {
 		return err
 	}
-	chosen, err := j.choose()
+	chosen, s, err := j.open()
 	if err != nil {
 		return exit(err)
-	}
-	j.begun = begun
-	s, err := chosen.openWithin(j.asksFor(), begun)
-	if err != nil {
-		return exit(err)
-	}
-	j.at(s)
-	if stderr.journal != nil {
-		stderr.journal.store = j.where
 	}
 	owner := holdfast.ThisProcess()
 	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note

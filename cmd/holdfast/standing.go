@@ -107,18 +107,9 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	if j.json && c == nil {
 		stderr.to, stderr.journal = os.Stdout, newJournal(j)
 	}
-	chosen, err := j.choose()
+	_, s, err := j.open()
 	if err != nil {
 		return err
-	}
-	j.begun = begun
-	s, err := chosen.openWithin(j.asksFor(), begun)
-	if err != nil {
-		return err
-	}
-	j.at(s)
-	if stderr.journal != nil {
-		stderr.journal.store = j.where
 	}
 	owner := holdfast.ThisProcess()
 	owner.Program = programOf(os.Getppid())

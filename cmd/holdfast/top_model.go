@@ -270,15 +270,14 @@ func (m *topModel) enter() tea.Cmd {
 	m.typed = ""
 	switch m.mode {
 	case reasoning:
-		m.reason = plainText(text)
-		if m.reason == "" || len(m.reason) > store.MaxReason {
+		if m.reason = text; !typedReason(&m.reason) {
 			m.mode, m.said = browsing, "not broken: a reason has 1 to "+strconv.Itoa(store.MaxReason)+" bytes"
 			return nil
 		}
 		m.mode = confirming
 	case confirming:
 		m.mode = browsing
-		if !strings.EqualFold(strings.TrimSpace(text), "yes") { //mutant:cmd-top-break-needs-yes
+		if !isYes(text) { //mutant:cmd-top-break-needs-yes
 			m.said = printable(m.hold.Name) + ": not broken"
 			return nil
 		}
