@@ -45,28 +45,46 @@ func (b *backend) letters(ctx context.Context, all []record.Notification) (puts 
 
 // Listen implements [record.Backend].
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
+	_, err := b.watchFromNow(ctx, b.mailbox(p), func() {
+		sink(record.Notification{}) //mutant:etcd-nobody-looks-once-watch
+	}, func(e *clientv3.Event) {
+		record.ParseNotifications(e.Kv.Value, sink)
+	}, clientv3.WithFilterDelete())
+	return err
+}
+
+// WatchRecord implements [record.NameWatcher].
+func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
+	return b.watchFromNow(ctx, b.nameKey(name), changed, func(*clientv3.Event) {
+		changed() //mutant:etcd-observer-not-told
+	})
+}
+
+// watchFromNow is watch, and returns once the server watches the key. missed is called when a
+// watch was begun anew: what came meanwhile was missed.
+func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), told func(*clientv3.Event), o ...clientv3.OpOption) (stop func(), err error) {
 	begun := make(chan struct{})
 	first := true
-	stop := b.watch(b.mailbox(p), func(r *clientv3.WatchResponse) {
-		if r.Created && first {
+	stop = b.watch(key, func(r *clientv3.WatchResponse) {
+		switch {
+		case r.Created && first:
 			first = false
 			close(begun)
-		} else if r.Created {
-			// What came meanwhile was missed.
-			sink(record.Notification{}) //mutant:etcd-nobody-looks-once-watch
+		case r.Created:
+			missed()
 		}
 		for _, e := range r.Events {
-			record.ParseNotifications(e.Kv.Value, sink)
+			told(e)
 		}
-	}, clientv3.WithFilterDelete())
+	}, o...)
 	select {
 	case <-begun:
-		return nil
+		return stop, nil
 	case <-ctx.Done():
 		stop() //mutant:etcd-failed-listen-goes-on
-		return ctx.Err()
+		return nil, ctx.Err()
 	case <-b.ctx.Done():
-		return b.ctx.Err()
+		return nil, b.ctx.Err()
 	}
 }
 

@@ -18,22 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// serverURLs are URLs of every store that has a server, at an address.
-var serverURLs = map[string]string{
-	"Redis":              "redis://%s",
-	"Redis Cluster":      "redis+cluster://%s",
-	"Redis Sentinel":     "redis+sentinel://%s/mymaster",
-	"Redlock":            "redlock:redis://%[1]s,redis://%[2]s,redis://%[3]s",
-	"PostgreSQL":         "postgres://someone:secret@%s/db",
-	"PostgreSQL session": "postgres+session://someone:secret@%s/db",
-	"MySQL":              "mysql://someone:secret@%s/db",
-	"SQL Server":         "sqlserver://someone:secret@%s?database=db",
-	"MongoDB":            "mongodb://%s/db",
-	"etcd":               "etcd://%s",
-	"ZooKeeper":          "zk://%s",
-	"NATS":               "nats://%s",
-}
-
 // silentPort is the address of a server that takes connections and says nothing.
 func silentPort(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -115,20 +99,11 @@ func oneLineOfStderr(t *testing.T, said string) {
 	}
 }
 
-// at is the URL with addresses put in.
-func at(url string, address func() string) string {
-	var all []any
-	for range strings.Count(url, "%") {
-		all = append(all, address())
-	}
-	return fmt.Sprintf(url, all...)
-}
-
 func TestAClosedPortIsOneLineAndSoon(t *testing.T) {
-	for name, url := range serverURLs {
+	for name, url := range testserver.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := at(url, func() string { return testserver.ClosedPort(t) })
+			url := testserver.At(url, func() string { return testserver.ClosedPort(t) })
 			line := says(t, exitUnavailable, time.Second, "run", "a", "-n", "--skip-ok", "--store", url, "--", "true")
 			if !strings.HasPrefix(line, "holdfast: a: ") || !strings.Contains(line, "connection refused") || strings.Contains(line, "secret") {
 				t.Errorf("it does not tell name and cause: %q", line)
@@ -138,13 +113,13 @@ func TestAClosedPortIsOneLineAndSoon(t *testing.T) {
 }
 
 func TestASilentServerIsOneLineAndBounded(t *testing.T) {
-	for name, url := range serverURLs {
+	for name, url := range testserver.URLs {
 		if name == "Redlock" { // its nodes are left out one by one: see redlock
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := at(url, func() string { return silentPort(t) })
+			url := testserver.At(url, func() string { return silentPort(t) })
 			line := says(t, exitUnavailable, 3*time.Second, "run", "a", "-n", "--store", url, "--", "true")
 			if !strings.Contains(line, "no answer within 2.5s") {
 				t.Errorf("it does not tell that no answer came: %q", line)

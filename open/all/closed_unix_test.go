@@ -5,9 +5,7 @@ package all_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,27 +23,10 @@ const longest = 3 * time.Second
 // for a machine with much else to do, and well under the five seconds for which
 // an indeterminate ask is repeated.
 func TestAClosedPortIsToldSoonOnEachStore(t *testing.T) {
-	for name, urlAt := range map[string]string{
-		"Redis":              "redis://%s",
-		"Redis Cluster":      "redis+cluster://%s",
-		"Redis Sentinel":     "redis+sentinel://%s/mymaster",
-		"Redlock":            "redlock:redis://%[1]s,redis://%[2]s,redis://%[3]s",
-		"PostgreSQL":         "postgres://someone:secret@%s/db",
-		"PostgreSQL session": "postgres+session://someone:secret@%s/db",
-		"MySQL":              "mysql://someone:secret@%s/db",
-		"SQL Server":         "sqlserver://someone:secret@%s?database=db",
-		"MongoDB":            "mongodb://%s/db",
-		"etcd":               "etcd://%s",
-		"ZooKeeper":          "zk://%s",
-		"NATS":               "nats://%s",
-	} {
+	for name, url := range testserver.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ports := make([]any, strings.Count(urlAt, "%"))
-			for i := range ports {
-				ports[i] = testserver.ClosedPort(t)
-			}
-			s, err := open.URL(fmt.Sprintf(urlAt, ports...))
+			s, err := open.URL(testserver.At(url, func() string { return testserver.ClosedPort(t) }))
 			if err != nil {
 				t.Fatal(err)
 			}
