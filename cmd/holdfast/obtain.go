@@ -58,7 +58,8 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	}
 }
 
-// tryFor is for how long a store may be silent to one that does not wait.
+// tryFor is for how long a store may be silent to one that does not wait, and has not
+// said otherwise.
 const tryFor = 2500 * time.Millisecond
 
 // begun is when the program began: -w counts from there, whatever it takes to open the
@@ -77,10 +78,10 @@ func (j *job) since() time.Time {
 // answer; 0: no bound.
 func (j *job) asksFor() time.Duration {
 	switch {
+	case j.waits && j.wait > 0: //mutant:cmd-try-for-as-long
+		return time.Duration(j.wait)
 	case j.try:
 		return tryFor //mutant:cmd-try-is-bounded
-	case j.waits:
-		return time.Duration(j.wait)
 	}
 	return 0
 }

@@ -128,6 +128,10 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 			if !strings.Contains(line, "no answer within 2s") {
 				t.Errorf("it does not tell that no answer came: %q", line)
 			}
+			line = says(t, exitUnavailable, 1200*time.Millisecond, "run", "a", "-n", "-w", "1", "--store", url, "--", "true")
+			if !strings.Contains(line, "no answer within 1s") {
+				t.Errorf("it does not tell that no answer came: %q", line)
+			}
 			if name == "PostgreSQL session" { // of which there is no ls
 				return
 			}

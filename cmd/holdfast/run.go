@@ -123,7 +123,7 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
 	f := cmd.Flags()
 	f.BoolVarP(&j.try, "nonblock", "n", false, "do not wait: exit 75 if another holds it")
-	f.VarP(&j.wait, "wait", "w", "wait at most `DUR`, then exit 75; 0 is -n")
+	f.VarP(&j.wait, "wait", "w", "wait at most `DUR`, then exit 75; 0 is -n; with -n, wait for the store alone")
 	f.IntVarP(&j.conflict, "conflict-exit-code", "E", exitHeld, "exit with `CODE` in place of 75")
 	if skips {
 		f.BoolVar(&j.skipOK, "skip-ok", false, "exit 0, silently, in place of 75")
@@ -134,7 +134,6 @@ func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
 	for _, plain := range []string{"wait", "conflict-exit-code", "slots"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
-	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
 	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
 }
 
