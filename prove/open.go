@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/mssqlstore"
 	"github.com/holdfast-go/holdfast/open"
 	_ "github.com/holdfast-go/holdfast/open/all"
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
@@ -76,14 +75,6 @@ func openRedis(rawURL string, dial Dial) (store.Store, error) {
 	s, err := redisstore.Open(rawURL, &redisstore.Options{Dialer: dial})
 	if err != nil {
 		return nil, err // not s: a nil pointer in an interface is not nil
-	}
-	return s, nil
-}
-
-func openSQLServer(rawURL string, dial Dial) (store.Store, error) {
-	s, err := mssqlstore.Open(rawURL, &mssqlstore.Options{Dial: mssqlstore.Dial(dial)})
-	if err != nil {
-		return nil, err
 	}
 	return s, nil
 }

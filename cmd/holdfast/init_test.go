@@ -17,7 +17,7 @@ import (
 // are the same on every machine. Whoever comes near a bound should find out which
 // package works in its initialisation, and let it do so when it is used; and
 // whoever is above that of the front, which package front imports now that comes
-// late. The drivers of etcd, MongoDB and NATS cannot wait: they are left out of a
+// late. The drivers of etcd, MongoDB, NATS and SQL Server cannot wait: they are left out of a
 // build with the tag holdfast_lean, which is for those who use none. With them it is
 // 1,249,864 bytes in 8,824 pieces, 52 of which are what top needs and nearly 4,000 of which are the driver of MongoDB,
 // and 2,244 of these the tables of its stringprep, whose path is before that of what

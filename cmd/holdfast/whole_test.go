@@ -36,6 +36,7 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{with, "A=b", "run lean/b -n --store " + etcd + " -- sh -c kill\t-TERM\t$$", 128 + 15, ""},
 		{with, "A=b", "run --store=" + etcd + " lean/b -n -- echo ran", 0, "ran\n"},
 		{with, "HOLDFAST_STORE=" + etcd, "ls", 0, ""},
+		{alone, "A=b", "run lean/a -n --store sqlserver://h?database=d -- true", exitUsage, "without the driver of SQL Server"},
 		{with, "HOLDFAST_STORE=" + etcd, "run --nonsense lean/a -- true", exitUsage, "nonsense"},
 		{without, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitInternal, "/none/holdfast"},
 		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},

@@ -5,12 +5,11 @@
 //
 // A program that imports it links every driver. One that knows which stores it may
 // meet imports their packages instead. With the build tag holdfast_lean the drivers
-// of etcd, MongoDB and NATS are left out, and their URLs are a
+// of etcd, MongoDB, NATS and SQL Server are left out, and their URLs are a
 // store.ErrUnsupported.
 package all
 
 import (
-	_ "github.com/holdfast-go/holdfast/mssqlstore"
 	_ "github.com/holdfast-go/holdfast/mysqlstore"
 	_ "github.com/holdfast-go/holdfast/pgstore"
 	_ "github.com/holdfast-go/holdfast/pgstore/pgadvisory"

@@ -11,7 +11,7 @@ import (
 )
 
 // leftOut is the schemes of the stores whose drivers are not here, by the name of the store.
-var leftOut = map[string][]string{"etcd": {"etcd"}, "NATS": {"nats", "nats+tls"}, "MongoDB": {"mongodb", "mongodb+srv"}}
+var leftOut = map[string][]string{"etcd": {"etcd"}, "NATS": {"nats", "nats+tls"}, "MongoDB": {"mongodb", "mongodb+srv"}, "SQL Server": {"sqlserver"}}
 
 func init() {
 	for driver, schemes := range leftOut {
