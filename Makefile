@@ -8,6 +8,7 @@ WORK      := work # the pattern of all packages of go.work
 TOOLS     := internal/tools # the module of what looks at the code: not of go.work, as its dependencies are not those of holdfast
 BIN       := $(CURDIR)/.tests/bin
 TAGGED    := -tags holdfast_lean,proveall ./cmd/holdfast ./open/all ./prove # what has files that are left out without a tag
+FILES     := -tags holdfast_lean,holdfast_files ./cmd/holdfast ./open/all ./prove # the same without the drivers of all servers
 
 # More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
 # and for internal/runtests: make test REPORT='-strict -format standard-verbose'.
@@ -44,6 +45,7 @@ platforms: tools ## build and vet for this machine; type-check and vet for every
 	$(GO) build $(WORK)
 	$(GO) vet $(WORK)
 	$(GO) vet $(TAGGED)
+	$(GO) vet $(FILES)
 	GOWORK=off $(GO) -C $(TOOLS) vet ./...
 	$(BIN)/platforms $(PLATFORMS)
 
@@ -55,6 +57,7 @@ $(PLATFORMS:%=build/%):
 lint: tools ## run staticcheck
 	$(BIN)/staticcheck $(WORK)
 	$(BIN)/staticcheck $(TAGGED)
+	$(BIN)/staticcheck $(FILES)
 	cd $(TOOLS) && GOWORK=off $(BIN)/staticcheck ./...
 
 format: ## fail if gofmt would change a file

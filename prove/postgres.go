@@ -1,3 +1,5 @@
+//go:build !holdfast_files
+
 package prove
 
 import (

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/filestore"
-	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 	"github.com/holdfast-go/holdfast/store"
 	"golang.org/x/sys/unix"
 )
@@ -195,7 +194,7 @@ func presence(s store.Store, leases *holdfast.LeaseSet) (*os.File, error) {
 			return nil, err
 		}
 		return s.Presence(id.Process()) //mutant:run-presence-of-process
-	case *pgadvisory.Store:
+	case interface{ Presence() (*os.File, error) }: // pgadvisory's, without its driver where that is left out
 		return s.Presence() //mutant:run-presence-of-session
 	}
 	return nil, nil

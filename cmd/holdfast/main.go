@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 )
 
@@ -21,7 +20,6 @@ func main() {
 	handOver(os.Args[1:])
 	enter()
 	wasHandedOver()
-	logging.Disable() // go-redis writes each attempt to stderr; the errors tell enough
 	quit(execute(os.Args[1:]))
 }
 

@@ -4,16 +4,9 @@
 //	import _ "github.com/holdfast-go/holdfast/open/all"
 //
 // A program that imports it links every driver. One that knows which stores it may
-// meet imports their packages instead. With the build tag holdfast_lean the drivers
-// of etcd, MongoDB, NATS and SQL Server are left out, and their URLs are a
-// store.ErrUnsupported.
+// meet imports their packages instead.
+//
+// With the build tag holdfast_lean the drivers of etcd, MongoDB, NATS and SQL Server
+// are left out, and with holdfast_lean,holdfast_files those of all servers: only files
+// and memory are left. The URL of a store that was left out is a store.ErrUnsupported.
 package all
-
-import (
-	_ "github.com/holdfast-go/holdfast/mysqlstore"
-	_ "github.com/holdfast-go/holdfast/pgstore"
-	_ "github.com/holdfast-go/holdfast/pgstore/pgadvisory"
-	_ "github.com/holdfast-go/holdfast/redisstore"
-	_ "github.com/holdfast-go/holdfast/redisstore/redlock"
-	_ "github.com/holdfast-go/holdfast/zkstore"
-)

@@ -13,5 +13,5 @@ import (
 	_ "github.com/holdfast-go/holdfast/natsstore"
 )
 
-// LeftOut reports whether the driver for a URL was left out of this program by the build tag holdfast_lean.
+// LeftOut reports whether the driver for a URL was left out of this program by a build tag.
 func LeftOut(string) bool { return false }

@@ -1,0 +1,13 @@
+//go:build holdfast_files
+
+package all
+
+// With the tag holdfast_lean too, nothing but files and memory is left.
+func init() {
+	leaveOut(map[string][]string{
+		"Redis":      {"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "redlock"},
+		"PostgreSQL": {"postgres", "postgresql", "postgres+session", "postgresql+session"},
+		"MySQL":      {"mysql", "mariadb"},
+		"ZooKeeper":  {"zk"},
+	})
+}

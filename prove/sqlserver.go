@@ -1,0 +1,16 @@
+//go:build !holdfast_lean
+
+package prove
+
+import (
+	"github.com/holdfast-go/holdfast/mssqlstore"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func openSQLServer(rawURL string, dial Dial) (store.Store, error) {
+	s, err := mssqlstore.Open(rawURL, &mssqlstore.Options{Dial: mssqlstore.Dial(dial)})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
