@@ -3,7 +3,7 @@ package record
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -14,32 +14,37 @@ import (
 // errNeedsShort says that a claim has to wait, and has no session to wait in.
 var errNeedsShort = errors.New("no session to wait in has begun")
 
-// An asking is what one run of an ask has set.
-type asking struct {
-	a     store.Answer
-	in    session.ID // that keeps the entry
-	there bool       // there is an entry
-	owner string     // of the entry
-	asked bool       // a waiter asks the holders to give up
-}
-
-// Ask implements [store.Store].
+// Ask implements [store.Store]. What is known of the claim here may answer it. Else it gets a session, goes into the record, or into
+// its inbox first, and what it finds there is noted for the claim.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
 	m := s.enter(c.Name, c.ID, true)
 	defer s.exit(m)
-	if err := s.isGone(m); err != nil {
+	a, known, err := s.known(m, &c)
+	if err != nil {
 		return store.Answer{}, s.whyGone(ctx, m, err)
 	}
-	if a, ok := s.fromNotification(m, &c); ok {
+	if known {
 		return a, nil
 	}
 	if c.GiveUp == "" {
 		m.uncalled = nil
 	}
-	a, err := s.ask(ctx, m, &c)
+	k := &asking{c: &c}
+	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in is begun once it is needed
+		if err = s.keepers(ctx, m, k); err != nil {
+			s.unsent(m)
+			continue
+		}
+		k.op = op{at: c.Name, apply: k.apply, asks: true, again: k.again, short: k.short}
+		if !c.Try {
+			k.claim = &c
+		}
+		noted, put := s.records.place(ctx, &k.op, func(patience time.Duration) (bool, error) { return s.awaitTakenIn(ctx, m, k, patience) })
+		a, err = s.answer(ctx, m, k, noted, put)
+	}
 	if err != nil {
 		return store.Answer{}, s.failed("ask for", c.Name, err)
 	}
@@ -49,315 +54,137 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
-// no more than store.MaxPositionTTL, which is the most that a claim may ask for, or the least
-// that the server keeps.
-func (s *Store) placeTTL(c *store.Claim) time.Duration {
-	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
-}
-
-func (s *Store) ask(ctx context.Context, m *localClaim, c *store.Claim) (store.Answer, error) {
-	long, err := s.sessions.Present(ctx, c.TTL)
-	if err != nil {
-		s.unsent(m)
-		return store.Answer{}, err
+// checkClaim finds what the store cannot keep, before any I/O.
+func (s *Store) checkClaim(c *store.Claim) error {
+	if err := s.bounds.CheckClaim(c); err != nil {
+		return err
 	}
-	short := s.sessions.Begun(s.placeTTL(c))
-	for {
-		s.mu.Lock()
-		if m.sess == nil {
-			m.into(long)
-		}
-		s.mu.Unlock()
-		if a, err := s.askIn(ctx, m, c, long, short); err != errNeedsShort {
-			return a, err
-		}
-		if short, err = s.sessions.Present(ctx, s.placeTTL(c)); err != nil {
-			s.unsent(m)
-			return store.Answer{}, err
+	for _, p := range []struct {
+		promise store.Promise
+		d       time.Duration
+	}{{store.PromiseMinHold, c.MinHold}, {store.PromiseLockDelay, c.LockDelay}} {
+		if why, lacks := s.d.Lacks[p.promise]; lacks && p.d > 0 {
+			return fmt.Errorf("%w: %q: a %s: %s", store.ErrUnsupported, c.Name, p.promise, why)
 		}
 	}
+	return nil
 }
 
-// unsent forgets a claim that has no session, if nothing of it was sent.
-func (s *Store) unsent(m *localClaim) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.sess == nil && m.token == 0 {
-		s.forget(m)
-	}
+// An asking is an ask on its way: what keeps its claim, and what the last run of it has found in the record.
+type asking struct {
+	op
+	c           *store.Claim
+	long, short *session.Session     // it goes into one of them if it is new; short: nil, or begun
+	to          *session.Session     // it goes into this if it is there; nil: it stays where it is
+	calls       map[session.ID]int64 // of the sessions, as it was sent
+	flight      *session.Flight      // of the session that it is likely to be in
+
+	a     store.Answer
+	in    session.ID // that keeps the entry
+	there bool       // there is an entry
+	owner string     // of the entry
+	asked bool       // a waiter asks the holders to give up
 }
 
-// askIn asks once. An entry that is new goes into the long session if it is granted, and
+// apply is what an ask does to a record. An entry that is new goes into the long session if it is granted, and
 // into the short one if it waits. One that is there stays where it is: whatever was
 // asked for before, in whichever session, is what the record says it is (law 1).
-func (s *Store) askIn(ctx context.Context, m *localClaim, c *store.Claim, long, short *session.Session) (store.Answer, error) {
-	s.mu.Lock()
-	waits, again := m.waits, m.sent
-	m.sent = true
-	s.mu.Unlock()
-	flight := long.Fresh()
-	if waits && short != nil {
-		flight = short.Fresh()
+func (k *asking) apply(v *view) (change queue.Change, err error) {
+	c := k.c
+	k.a, k.in, k.there, k.owner, k.asked = store.Answer{}, session.ID{}, false, "", false
+	k.a, change, err = v.q.Ask(v.now, c.Name, c)
+	k.ahead = k.a.Waiting
+	e := v.find(c.ID)
+	switch crowd := v.reportsEnd && len(v.q.Entries) > fewCome; {
+	case k.a.Granted:
+	case c.Try || !crowd:
+		v.refuse(c)
+	case v.stored[c.ID]:
+		v.again = append(v.again, c.ID)
 	}
-	to, err := s.longer(ctx, m, long, short)
+	if err != nil || e == nil {
+		return change, err
+	}
+	v.wishes(c.ID, e)
+	in, known := v.in[c.ID]
+	switch {
+	case known && k.to != nil:
+		in = k.to.ID
+	case known:
+	case e.Granted:
+		in = k.long.ID
+	case k.short == nil || !k.short.Use(): //mutant:record-session-ends-meanwhile
+		gone, _ := v.q.Release(v.now, &store.Hold{Name: c.Name, ID: c.ID})
+		change.Woken = append(change.Woken, gone.Woken...)
+		return change, errNeedsShort
+	default:
+		in = k.short.ID
+	}
+	v.in[c.ID], k.in, k.there, k.owner = in, in, true, e.Owner
+	k.asked = v.q.GiveUp() != ""
+	return change, nil
+}
+
+// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up, each once (law 16): so
+// their next renewals read why. What fails is for the next ask. Who is granted from then on is told with the grant.
+func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
+	s.mu.Lock()
+	waits := m.waits
+	s.mu.Unlock()
+	if !waits {
+		m.uncalled = nil
+		return
+	}
+	if m.uncalled == nil {
+		r, err := s.records.read(ctx, c.Name)
+		if err != nil {
+			return
+		}
+		v, err := decode(c.Name, r.Data, s.records.present())
+		if err != nil {
+			return
+		}
+		m.uncalled = map[session.ID]bool{}
+		for i := range v.q.Entries {
+			if e := &v.q.Entries[i]; e.Granted {
+				m.uncalled[v.in[e.ID]] = true //mutant:record-asked-to-give-up-unheard
+			}
+		}
+	}
+	for in := range m.uncalled {
+		if s.sessions.Call(ctx, in) == nil { //mutant:record-call-that-failed-is-forgotten
+			delete(m.uncalled, in)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
+}
+
+// Poll implements [store.Poller].
+func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	if err := s.checkClaim(&c); err != nil {
+		return store.Answer{}, err
+	}
+	m := s.enter(c.Name, c.ID, false)
+	defer s.exit(m)
+	sent := store.Now()
+	v, err := s.records.look(ctx, c.Name, func(v *view) { v.refuse(&c) })
+	if err != nil {
+		return store.Answer{}, s.failed("look at", c.Name, err)
+	}
+	if err := s.isGone(m); err != nil {
+		return store.Answer{}, s.whyGone(ctx, m, err)
+	}
+	a, err := v.q.Poll(v.now, c.Name, &c)
 	if err != nil {
 		return store.Answer{}, err
 	}
-	calls := map[session.ID]int64{long.ID: long.State().Calls}
-	if short != nil {
-		calls[short.ID] = short.State().Calls
-	}
-	got := &asking{}
-	o := &op{short: short, asks: true, again: again}
-	if !c.Try {
-		o.claim = c
-	}
-	o.apply = func(v *view) (change queue.Change, err error) {
-		*got = asking{}
-		got.a, change, err = v.q.Ask(v.now, c.Name, c)
-		e := v.find(c.ID)
-		switch crowd := s.reportsEnd && len(v.q.Entries) > fewCome; {
-		case got.a.Granted:
-		case c.Try || !crowd:
-			v.refuse(c)
-		case v.stored[c.ID]:
-			v.again = append(v.again, c.ID)
-		}
-		if err != nil || e == nil {
-			return change, err
-		}
-		if s.bySession() {
-			v.wishes(c.ID, e)
-		}
-		in, known := v.in[c.ID]
-		switch {
-		case known && to != nil:
-			in = to.ID
-		case known:
-		case e.Granted:
-			in = long.ID
-		case short == nil || !short.Use(): //mutant:record-session-ends-meanwhile
-			gone, _ := v.q.Release(v.now, &store.Hold{Name: c.Name, ID: c.ID})
-			change.Woken = append(change.Woken, gone.Woken...)
-			return change, errNeedsShort
-		default:
-			in = short.ID
-		}
-		v.in[c.ID], got.in, got.there, got.owner = in, in, true, e.Owner
-		got.asked = v.q.GiveUp() != ""
-		return change, nil
-	}
-	err = s.do(ctx, c.Name, o)
-	noted := err != nil && store.Definite(err) && o.noted
-	// Who waits goes on until its own entry is in the record (law 9): whoever made room
-	// may not have seen the note, and who comes later is not to overtake it.
-	for tried := 0; err == nil && o.rests; tried++ {
-		noted = true
-		var in bool
-		if in, err = s.awaitTakenIn(ctx, m, short, s.crowded(c.Name, tried, got.a.Waiting)); in {
-			if got.in, got.there = short.ID, true; got.a.Granted {
-				got.a = store.Answer{} // on what was not the newest
-			}
-			break
-		}
-		if err == nil {
-			_, peeks := s.b.(Peeker)
-			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
-			o = &op{short: short, asks: true, again: true, claim: o.claim, apply: o.apply, insists: !looks, looks: looks}
-			err = s.do(ctx, c.Name, o)
-		}
-		if err != nil && !store.Definite(err) {
-			s.settleLater(c.Name) //mutant:record-note-is-taken-in-later
-		}
-	}
-	switch {
-	case err == errNeedsShort:
-		return store.Answer{}, err
-	case errors.Is(err, store.ErrLost):
-		broken := (*store.LostError)(nil)
-		s.lost(m, err, errors.As(err, &broken))
-		return store.Answer{}, err
-	case err != nil && !store.Definite(err):
-		s.mu.Lock()
-		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL)) //mutant:record-ask-unanswered
-		s.mu.Unlock()
-		return store.Answer{}, err
-	case err != nil:
-		s.refused(m, noted)
-		return store.Answer{}, err
-	case !got.there:
-		s.nothing(m)
-		return got.a, nil
-	}
-	return s.answer(ctx, m, c, got, calls, flight)
-}
-
-// refused notes that an ask has a definite error, so that this one has stored nothing. What those before have, or its own note, is
-// taken out; a hold stays.
-func (s *Store) refused(m *localClaim, noted bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case m.token != 0: //mutant:record-refused-hold-stays
-	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
-		m.lose(store.ErrLost)
-	default:
-		s.forget(m)
-	}
-}
-
-// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
-// reads the inbox and takes in all that is there.
-const looksFirst = 2
-
-// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
-// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
-const oneOf = 8
-
-// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
-// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
-func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, in *session.Session, patience time.Duration) (taken bool, err error) {
-	rest := make(chan struct{})
-	s.mu.Lock()
-	m.into(in)
-	m.rest = rest
-	m.rested()
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		m.rest = nil
-		s.mu.Unlock()
-	}()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-rest:
-		return true, nil
-	case <-timer.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, contended(ctx)
-	}
-}
-
-// longer is the session that a claim goes into which is asked for again for longer than
-// before, or which is in one that is suspect; or nil.
-func (s *Store) longer(ctx context.Context, m *localClaim, long, short *session.Session) (*session.Session, error) {
-	s.mu.Lock()
-	was, held, waits := m.sess, m.token != 0, m.waits
-	s.mu.Unlock()
-	if was == nil || !held && !waits {
-		return nil, nil
-	}
-	to, suspect := short, was.State().Suspect //mutant:record-position-in-a-suspect-session
-	if held {
-		to = long
-	}
-	switch {
-	case to == nil && suspect:
-		return nil, errNeedsShort
-	case to == nil || to == was || was.TTL > to.TTL || was.TTL == to.TTL && !suspect:
-		return nil, nil
-	}
-	return to, s.moves(ctx, m, was, to)
-}
-
-// answer is what an ask is told whose entry is in the record or the inbox: it counts from the last
-// answered renewal of the session that keeps the entry (law 1).
-func (s *Store) answer(
-	ctx context.Context, m *localClaim, c *store.Claim, got *asking, calls map[session.ID]int64, flight *session.Flight,
-) (store.Answer, error) {
-	sess := s.sessions.Own(got.in) //mutant:record-grant-counts-from-another-session
-	if sess == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		m.lose(store.ErrLost)
-		return store.Answer{}, store.ErrLost
-	}
-	st := sess.Wait(ctx, flight)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.moving, m.unsure, m.owner = nil, false, got.owner //mutant:record-owner-of-the-entry
-	m.into(sess)
-	if m.check(); m.gone != nil {
-		return store.Answer{}, store.ErrLost
-	}
-	m.calls = calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
-	a := got.a
-	a.From = placedFrom(st, c.PositionTTL)
+	queue.DrawnBy(&a, v.drawn) //mutant:record-poll-tells-what-is-not-drawn
 	unasked(&a)
-	if m.waits = !a.Granted; m.waits {
-		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
-	} else {
-		a.From = st.Renewed
-		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
-		s.granted(m, c, &a, got.asked)
+	if m != nil {
+		s.polled(m, &c, &a, v)
+		s.records.remember(c.Name, v.of, sent)
 	}
-	s.poke()
 	return a, nil
-}
-
-// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
-func unasked(a *store.Answer) {
-	const ever = time.Duration(unending) * time.Microsecond / 2
-	if a.Until > ever {
-		a.Until = 0
-	}
-	for i := range a.Holders {
-		if h := &a.Holders[i]; h.Ends > ever { //mutant:record-times-of-the-unasked
-			h.Expires, h.Ends = 0, 0
-		}
-	}
-}
-
-// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
-// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
-func placedFrom(st session.State, position time.Duration) store.Instant {
-	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
-}
-
-// granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
-func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
-	if m.token == 0 {
-		m.since = store.Now()
-		if s.bySession() {
-			m.keep = c.MinHold
-		}
-	}
-	m.waits, m.heard = false, nil
-	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
-	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
-	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
-	m.ends = max(m.ends, store.Now().Add(c.TTL))
-	s.unwatch(m)
-}
-
-// fromNotification is the answer to an ask that a notification has answered: it is the
-// grant, without a read to confirm it, as the claim still waits and the session is its
-// present one, which is renewed (law 6). It counts from the session's last renewal,
-// never from this ask (law 1).
-func (s *Store) fromNotification(m *localClaim, c *store.Claim) (a store.Answer, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := m.heard
-	m.heard = nil                                                        // whoever asks again reads
-	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
-		return a, false
-	}
-	if m.moving != nil { // its entry may be in another session by now //mutant:record-notification-before-a-move
-		return a, false
-	}
-	st := m.sess.State()
-	if st.Over || st.Failing {
-		return a, false
-	}
-	a = store.Answer{
-		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
-		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
-	}
-	// m.calls stays what it was when the record was read: whoever has called since
-	// may have broken it.
-	s.granted(m, c, &a, n.Asked)
-	return a, true
 }

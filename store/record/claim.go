@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -106,6 +105,14 @@ func (s *Store) forget(m *localClaim) {
 	}
 }
 
+// unwatch ends the watching of a claim. Store.mu is held.
+func (s *Store) unwatch(m *localClaim) {
+	for _, id := range m.watched {
+		s.sessions.Unwatch(id, m.id)
+	}
+	m.watched = nil
+}
+
 // nothing is forget, with the lock.
 func (s *Store) nothing(m *localClaim) {
 	s.mu.Lock()
@@ -171,7 +178,7 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 // whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
 // up: somebody may have broken it since, or again.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
-	v, err := s.look(ctx, m.name)
+	v, err := s.records.look(ctx, m.name, wholly)
 	if err != nil {
 		return why
 	}
@@ -181,106 +188,191 @@ func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	return store.ErrLost
 }
 
-// maxAbreast is how many requests are on their way at once for one call.
-const maxAbreast = 64
-
-// due ends what was not renewed.
-func (s *Store) due(now store.Instant) (next store.Instant) {
+// unsent forgets a claim that has no session, if nothing of it was sent.
+func (s *Store) unsent(m *localClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next = now.Add(time.Second)
-	if now >= s.sweepAt {
-		s.sweepAt = now.Add(sweepEvery)
-		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) }) //mutant:record-sweep-begins
+	if m.sess == nil && m.token == 0 {
+		s.forget(m)
 	}
-	if s.settling {
-		return now.Add(20 * time.Millisecond)
-	}
-	begun := 0
-	for _, m := range s.claims {
-		m.check()
-		switch {
-		case m.busy > 0 || m.taking:
-		case m.ends > now:
-			next = min(next, m.ends)
-		case m.gone != nil && !m.drop:
-			s.forget(m)
-		case begun == maxAbreast: // the next time
-			next = now
-		default:
-			m.lose(store.ErrLost)
-			m.drop, m.taking = true, true
-			begun++
-			s.tasks.Go(func() { s.takeOut(m) })
-		}
-	}
-	return next
 }
 
-// takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
-// could not be given back: that is given back as its owner said, so that it blocks for as long as if that had been answered.
-func (s *Store) takeOut(m *localClaim) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
-	defer cancel()
+// awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
+// serves for a reading: an entry that was there stays until its owner takes it out, or its session ends.
+func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, patience time.Duration) (taken bool, err error) {
+	rest := make(chan struct{})
 	s.mu.Lock()
-	back := m.back
+	m.into(k.short)
+	m.rest = rest
+	m.rested()
 	s.mu.Unlock()
-	var err error
-	if back != nil { //mutant:record-given-back-is-taken-out
-		_, err = s.giveBack(ctx, m, back)
-	} else {
-		err = s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
-			if e := v.find(m.id); e != nil {
-				e.Expires = min(e.Expires, v.now.Clock)
-			}
-			return v.q.Release(v.now, &store.Hold{Name: m.name})
-		})
+	defer func() {
+		s.mu.Lock()
+		m.rest = nil
+		s.mu.Unlock()
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-rest:
+		if k.in, k.there = k.short.ID, true; k.a.Granted {
+			k.a = store.Answer{} // on what was not the newest
+		}
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, contended(ctx)
 	}
-	if errors.Is(err, store.ErrLost) {
-		err = nil // it has gone, or has expired
+}
+
+// answer is what an ask is told that was done, or of which err says why it may not have been. An entry that is in the record or
+// the inbox counts from the last answered renewal of the session that keeps it (law 1).
+func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool, err error) (store.Answer, error) {
+	switch {
+	case err == errNeedsShort:
+		return store.Answer{}, err
+	case errors.Is(err, store.ErrLost):
+		broken := (*store.LostError)(nil)
+		s.lost(m, err, errors.As(err, &broken))
+		return store.Answer{}, err
+	case err != nil:
+		s.refused(m, k.c, noted, err)
+		return store.Answer{}, err
+	case !k.there:
+		s.nothing(m)
+		return k.a, nil
 	}
+	c := k.c
+	sess := s.sessions.Own(k.in) //mutant:record-grant-counts-from-another-session
+	if sess == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		m.lose(store.ErrLost)
+		return store.Answer{}, store.ErrLost
+	}
+	st := sess.Wait(ctx, k.flight)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.taking = false
-	now := store.Now()
-	if err != nil && !m.forGood(now) {
-		m.failed++
-		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), longestPause(m)))
+	m.moving, m.unsure, m.owner = nil, false, k.owner //mutant:record-owner-of-the-entry
+	m.into(sess)
+	if m.check(); m.gone != nil {
+		return store.Answer{}, store.ErrLost
+	}
+	m.calls = k.calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
+	a := k.a
+	a.From = placedFrom(st, c.PositionTTL)
+	unasked(&a)
+	if m.waits = !a.Granted; m.waits {
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {
-		m.drop, m.ends, m.moving = false, now.Add(remembered), nil
-		m.into(nil)
+		a.From = st.Renewed
+		a.TTL = min(c.TTL, st.Lasts) //mutant:record-grant-outlasts-its-session
+		s.granted(m, c, &a, k.asked)
 	}
 	s.poke()
+	return a, nil
 }
 
-// takeOutPatience is how long it is waited for what takes a claim out, before that is sent anew: others wait for its name, and one
-// request that got lost is not to keep it from them for much longer than the claim would have lasted.
-func (s *Store) takeOutPatience(m *localClaim) time.Duration {
-	trip := s.roundTrip()
+// refused notes that an ask has an error. One that is definite has stored nothing: what those before have, or its own note, is
+// taken out; a hold stays.
+func (s *Store) refused(m *localClaim, c *store.Claim, noted bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.sess == nil {
-		return longest
+	switch {
+	case !store.Definite(err):
+		m.unsure, m.ends = true, max(m.ends, store.Now().Add(c.TTL)) //mutant:record-ask-unanswered
+	case m.token != 0: //mutant:record-refused-hold-stays
+	case m.waits || m.unsure || noted: //mutant:record-refused-claim-goes
+		m.lose(store.ErrLost)
+	default:
+		s.forget(m)
 	}
-	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
 }
 
-// longestPause is the most between two tries to take a claim out: once the server answers again its name is free soon, for how long
-// it did not answer.
-func longestPause(m *localClaim) time.Duration {
-	const most = 5 * time.Second
-	if m.sess == nil {
-		return most
+// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
+func unasked(a *store.Answer) {
+	const ever = time.Duration(unending) * time.Microsecond / 2
+	if a.Until > ever {
+		a.Until = 0
 	}
-	return min(max(m.sess.TTL/4, 100*time.Millisecond), most) //mutant:record-take-out-pauses
+	for i := range a.Holders {
+		if h := &a.Holders[i]; h.Ends > ever { //mutant:record-times-of-the-unasked
+			h.Expires, h.Ends = 0, 0
+		}
+	}
 }
 
-// forGood reports whether the claim needs no taking out any more: its session ended
-// long ago. Store.mu is held.
-func (m *localClaim) forGood(now store.Instant) bool {
-	if m.unsure || m.moving != nil || m.sess == nil {
-		return false
+// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
+// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
+func placedFrom(st session.State, position time.Duration) store.Instant {
+	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
+}
+
+// granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
+func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
+	if m.token == 0 {
+		m.since = store.Now()
+		if s.traits.bySession() {
+			m.keep = c.MinHold
+		}
+	}
+	m.waits, m.heard = false, nil
+	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
+	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
+	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+	m.ends = max(m.ends, store.Now().Add(c.TTL))
+	s.unwatch(m)
+}
+
+// known is the answer to an ask that needs no record: that the claim is gone, or the grant of which a notification has told. That is
+// the grant, without a read to confirm it, as the claim still waits and the session is its
+// present one, which is renewed (law 6). It counts from the session's last renewal,
+// never from this ask (law 1).
+func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, gone error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.check(); m.gone != nil {
+		return a, false, m.gone
+	}
+	n := m.heard
+	m.heard = nil                                                        // whoever asks again reads
+	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
+		return a, false, nil
+	}
+	if m.moving != nil { // its entry may be in another session by now //mutant:record-notification-before-a-move
+		return a, false, nil
 	}
 	st := m.sess.State()
-	return st.Over && now > st.Renewed.Add(st.Lasts+m.sess.TTL)
+	if st.Over || st.Failing {
+		return a, false, nil
+	}
+	a = store.Answer{
+		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
+		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
+	}
+	// m.calls stays what it was when the record was read: whoever has called since
+	// may have broken it.
+	s.granted(m, c, &a, n.Asked)
+	return a, true, nil
+}
+
+// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
+// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
+		return
+	}
+	switch st := m.sess.State(); {
+	case st.Over || st.Failing:
+	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
+	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
+		a.From = placedFrom(st, c.PositionTTL)
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
+	case a.Token > 0: //mutant:record-poll-finds-room
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+		s.granted(m, c, a, v.q.GiveUp() != "")
+	}
 }

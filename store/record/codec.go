@@ -21,65 +21,6 @@ const form = 1
 // the queue knows.
 const unending = int64(10 * 365 * 24 * time.Hour / time.Microsecond)
 
-// A view is a record at an instant, ready for the rule.
-type view struct {
-	name  string
-	q     queue.Queue
-	now   queue.Time
-	in    map[store.ID]session.ID // the session of each entry
-	kept  map[store.ID]session.ID // the session that is its minimum hold, see keep.go
-	wish  map[store.ID]int64      // the minimum hold that has not begun, in microseconds
-	marks []mark
-
-	stored  map[store.ID]bool // the entries of the record itself, not of the inbox
-	drawn   int64             // the newest token of the record itself
-	had     bool              // something was written before
-	refused bool              // somebody was: it matters whether the holders live
-	again   []store.ID        // those that wait in the record and ask again
-	all     bool              // it matters of all entries whether they live
-	asks    bool              // it matters of the first that asks the holders to give up
-	reads   bool              // nothing is to be written
-	lately  int64             // who was granted since then was so a moment ago, see poll.go
-}
-
-// A mark says up to which number the notes of a session are void, or were taken in.
-type mark struct {
-	in     session.ID
-	number uint64
-}
-
-func (v *view) find(id store.ID) *queue.Entry {
-	for i := range v.q.Entries {
-		if v.q.Entries[i].ID == id {
-			return &v.q.Entries[i]
-		}
-	}
-	return nil
-}
-
-// marked is up to which number the notes of a session are not to be taken in.
-func (v *view) marked(in session.ID) uint64 {
-	for i := range v.marks {
-		if v.marks[i].in == in {
-			return v.marks[i].number
-		}
-	}
-	return 0
-}
-
-// mark raises the mark of a session. It reports whether that changed anything.
-func (v *view) mark(in session.ID, number uint64) bool {
-	for i := range v.marks {
-		if m := &v.marks[i]; m.in == in {
-			raised := number > m.number
-			m.number = max(m.number, number)
-			return raised
-		}
-	}
-	v.marks = append(v.marks, mark{in, number})
-	return true
-}
-
 // What an entry has besides its id, session and weight.
 const (
 	hasGrant  = 1 << iota // token, since
@@ -189,7 +130,7 @@ func (w *writer) entry(e *queue.Entry, limit int32, in int, kept session.ID, wis
 func decode(name string, data []byte, now queue.Time) (*view, error) {
 	v := &view{
 		name: name, now: now,
-		in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{},
+		in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{}, left: map[session.ID]time.Duration{},
 	}
 	if len(data) == 0 {
 		return v, nil
@@ -314,6 +255,16 @@ func parseNote(name string, data []byte) (n waiter, ok bool) {
 	return n, fits && !r.bad && len(r.b) == 0
 }
 
+// parseInbox reads the notes of an inbox that are of ours.
+func parseInbox(name string, inbox []Note) (all []waiter) {
+	for i := range inbox {
+		if n, ok := parseNote(name, inbox[i].Data); ok {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // AppendNotifications appends the notifications to b, for one message to one process.
 func AppendNotifications(b []byte, some []Notification) []byte {
 	w := writer(b)
@@ -352,9 +303,12 @@ func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / t
 
 type writer []byte
 
-func (w *writer) byte(b byte)    { *w = append(*w, b) }
+func (w *writer) byte(b byte) { *w = append(*w, b) }
+
 func (w *writer) bytes(b []byte) { *w = append(*w, b...) }
-func (w *writer) int(n int64)    { *w = binary.AppendUvarint(*w, uint64(n)) }
+
+func (w *writer) int(n int64) { *w = binary.AppendUvarint(*w, uint64(n)) }
+
 func (w *writer) text(s string) {
 	w.int(int64(len(s)))
 	*w = append(*w, s...)

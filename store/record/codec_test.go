@@ -89,7 +89,7 @@ func TestTheClockIsNotBehindWhatIsStored(t *testing.T) {
 // Law 5.
 func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 	t.Parallel()
-	s := &Store{}
+	s := &records{}
 	const now = 1_700_000_000_000_000
 	heard := store.Now()
 	s.hear(now, heard)
@@ -102,7 +102,7 @@ func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 // Law 5: the clock of this host drifts, and that of the server is set.
 func TestTheClockFollowsTheServerBack(t *testing.T) {
 	t.Parallel()
-	s := &Store{}
+	s := &records{}
 	heard := store.Now()
 	s.hear(1_700_000_000_000_000, heard)
 	for _, c := range []struct{ passed, server time.Duration }{

@@ -31,7 +31,7 @@ func (s *Store) LapseForTest(t testing.TB, server lapser) {
 	// What the store has forgotten, as it was withdrawn and the answer was lost, is taken out too.
 	for r, err := range s.b.List(ctx, 0) {
 		if err == nil {
-			err = s.settleName(ctx, r.Name)
+			err = s.records.settleName(ctx, r.Name)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -52,11 +52,12 @@ func (s *Store) SessionForTest(ttl time.Duration) session.ID { return s.sessions
 
 // ForgetForTest has the store forget what it knows of all names that nobody uses, as it does once they are too many.
 func (s *Store) ForgetForTest() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for at, n := range s.names {
-		if s.mayForget(n) {
-			delete(s.names, at)
+	r := s.records
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, n := range r.names {
+		if r.mayForget(n) {
+			delete(r.names, at)
 		}
 	}
 }
@@ -72,9 +73,9 @@ func LeftForTest(d time.Duration) int64 { return leftOf(d) }
 
 // WaitingForTest is how many operations wait for the worker of a name.
 func (s *Store) WaitingForTest(at string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.names[at].waiting)
+	s.records.mu.Lock()
+	defer s.records.mu.Unlock()
+	return len(s.records.names[at].waiting)
 }
 
 // SweepForTest has the next sweep be due.
@@ -111,11 +112,11 @@ func (s *Store) ToldForTest(id store.ID) bool {
 
 // ReadsForTest has the store take in a record that was read by a request sent then.
 func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent store.Instant) {
-	a, err := s.apply(ctx, at, r, nil)
+	a, err := s.records.apply(ctx, at, r, nil)
 	if err != nil {
 		panic(err)
 	}
-	s.watchAhead(a, sent)
+	s.told(a, sent, false)
 }
 
 // PatientForTest has a request take as long as a machine that stalls.

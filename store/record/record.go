@@ -25,8 +25,7 @@ type Store struct {
 	d        store.Description
 	bounds   store.Bounds
 	sessions *session.Set
-
-	reportsEnd bool // of sessions
+	records  *records
 
 	ctx   context.Context // of all that outlives a call, ended by Close
 	stop  context.CancelFunc
@@ -34,13 +33,8 @@ type Store struct {
 	wake  chan struct{} // something may be due
 
 	mu       sync.Mutex
-	closed   bool
-	settling bool // nothing is taken out meanwhile
-	names    map[string]*name
+	settling bool                     // nothing is taken out meanwhile
 	claims   map[store.ID]*localClaim // of this process
-	trip     time.Duration            // the measured round trip
-	clock    int64                    // the server's, in microseconds
-	clockAt  store.Instant            // when it was at least that; 0: never heard
 	process  store.Process            // whose notifications are delivered
 	sink     func(store.Notification) // nil: nobody watches
 	sweepAt  store.Instant            // the next sweep
@@ -60,15 +54,15 @@ var _ interface {
 
 // New returns a Store on the backend, which is closed with it. It does no I/O.
 func New(b Backend) *Store {
-	s := &Store{
-		b: b, traits: b.Traits(), wake: make(chan struct{}, 1),
-		names: map[string]*name{}, claims: map[store.ID]*localClaim{},
-	}
+	s := &Store{b: b, traits: b.Traits(), wake: make(chan struct{}, 1), claims: map[store.ID]*localClaim{}}
 	s.d = describe(b)
 	s.bounds = store.Bounds{Min: s.d.MinTTL, Max: s.d.MaxTTL, On: s.d.Store}
-	s.reportsEnd = b.SessionTraits().ReportsEnd
 	s.sessions = session.NewSet(b, s.poke)
 	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.records = &records{
+		b: b, traits: s.traits, reportsEnd: b.SessionTraits().ReportsEnd, sessions: s.sessions, ctx: s.ctx,
+		elsewhere: s.elsewhere, told: s.told, names: map[string]*name{},
+	}
 	s.sweepAt = store.Now().Add(sweepEvery)
 	if rand.N(sweepOdds) == 0 {
 		s.sweepAt = store.Now().Add(time.Second)
@@ -126,7 +120,7 @@ func (s *Store) Settle(ctx context.Context) error {
 	s.settling = false
 	s.mu.Unlock()
 	for name := range names {
-		if err := s.settleName(ctx, name); err != nil {
+		if err := s.records.settleName(ctx, name); err != nil {
 			return fmt.Errorf("settle %q: %w", name, err)
 		}
 	}
@@ -139,11 +133,12 @@ const closePatience = 2 * time.Second
 // Close implements [store.Store]: it ends the sessions, and with them all that they
 // keep.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
+	s.records.mu.Lock()
+	s.records.closed = true
+	s.records.mu.Unlock()
 	s.stop()
 	s.tasks.Wait()
+	s.records.tasks.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	s.sessions.Close(ctx)
@@ -161,39 +156,6 @@ func (s *Store) failed(what, at string, err error) error {
 		return fmt.Errorf("%s %q on %s: %w", what, at, s.d.Store, err)
 	}
 	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)
-}
-
-// checkClaim finds what the store cannot keep, before any I/O.
-func (s *Store) checkClaim(c *store.Claim) error {
-	if err := s.bounds.CheckClaim(c); err != nil {
-		return err
-	}
-	for _, p := range []struct {
-		promise store.Promise
-		d       time.Duration
-	}{{store.PromiseMinHold, c.MinHold}, {store.PromiseLockDelay, c.LockDelay}} {
-		if why, lacks := s.d.Lacks[p.promise]; lacks && p.d > 0 {
-			return fmt.Errorf("%w: %q: a %s: %s", store.ErrUnsupported, c.Name, p.promise, why)
-		}
-	}
-	return nil
-}
-
-// took notes how long a request was on its way.
-func (s *Store) took(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.trip == 0 {
-		s.trip = d
-	}
-	s.trip += (d - s.trip) / 8
-}
-
-// roundTrip is how long a request takes, of late.
-func (s *Store) roundTrip() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return min(max(s.trip, 50*time.Microsecond), time.Second)
 }
 
 // poke has what is due looked at anew. It may be called with any lock held.

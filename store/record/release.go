@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -91,7 +90,7 @@ func (s *Store) gives(ctx context.Context, m *localClaim, at string, id store.ID
 	s.mu.Unlock()
 	for called := (session.ID{}); ; {
 		in := new(session.ID)
-		err := s.do(ctx, at, &op{gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
+		err := s.records.do(ctx, &op{at: at, gives: true, finds: id, apply: func(v *view) (queue.Change, error) {
 			*in = v.in[id]
 			if unsure && v.find(id) != nil && *in != called && s.sessions.Own(*in) == nil { //mutant:record-gives-back-uncalled
 				return queue.Change{}, errUncalled
@@ -141,7 +140,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 // breaks breaks a hold, and returns the session that it is kept by.
 func (s *Store) breaks(ctx context.Context, b *store.Break) (session.ID, error) {
 	in := new(session.ID)
-	err := s.do(ctx, b.Name, &op{gives: true, apply: func(v *view) (queue.Change, error) {
+	err := s.records.do(ctx, &op{at: b.Name, gives: true, apply: func(v *view) (queue.Change, error) {
 		*in = v.in[b.ID]
 		v.refused = true
 		return v.q.Break(v.now, b)
@@ -162,7 +161,7 @@ func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, erro
 				return
 			}
 			all = func(yield func(Named, error) bool) {
-				r, err := s.read(ctx, at)
+				r, err := s.records.read(ctx, at)
 				yield(Named{at, r}, err)
 			}
 		}
@@ -170,7 +169,7 @@ func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, erro
 			st := store.State{Name: r.Name}
 			if err == nil {
 				var v *view
-				if v, err = s.viewOf(ctx, r.Name, &r.Record, wholly); err == nil {
+				if v, err = s.records.viewOf(ctx, r.Name, &r.Record, wholly); err == nil {
 					st = v.q.State(v.now, r.Name)
 				}
 			}
@@ -178,34 +177,5 @@ func (s *Store) List(ctx context.Context, at string) iter.Seq2[store.State, erro
 				return
 			}
 		}
-	}
-}
-
-// What crashed holders left in names that nobody has asked for since is taken out.
-const (
-	sweepEvery = time.Minute
-	sweepOdds  = 8              // of a process that has just come one in so many sweeps; it may not live for a minute
-	sweepAge   = 24 * time.Hour // of the newest write to a record
-	sweepMost  = 100            // names at a time
-	sweepLimit = 10 * time.Second
-)
-
-// sweep settles the names that nobody has written for long.
-func (s *Store) sweep(ctx context.Context, age time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
-	defer cancel()
-	names := 0
-	for r, err := range s.b.List(ctx, age) {
-		if err != nil && ctx.Err() != nil || names == sweepMost {
-			return // it is tried again in a while, or by another process
-		}
-		if err != nil || len(r.Data) == 0 { // it is not ours
-			continue
-		}
-		if v, err := decode(r.Name, r.Data, s.present()); err != nil || len(v.q.Entries) == 0 {
-			continue
-		}
-		names++
-		_ = s.settleName(ctx, r.Name) // what fails is tried again //mutant:record-sweep-settles
 	}
 }

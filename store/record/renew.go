@@ -132,44 +132,21 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
 }
 
-// leaves reports whether a renewal is to put the hold into another session: a longer one (law 10), or one that is not suspect (law 15).
-func (m *localClaim) leaves(h *store.Hold) bool {
-	if m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
-		return true
+// why has a renewal of a hold that stands tell why a waiter asks to give it up. It writes nothing, and what fails is for the
+// next renewal: so no hold is lost by being asked.
+func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal, began store.Instant) store.Renewal {
+	var now store.Renewal
+	if _, err := s.records.look(ctx, h.Name, func(v *view) {
+		v.asks = true
+		now, _ = v.q.Renew(v.now, h)
+	}); err != nil {
+		return r //mutant:record-asked-needs-an-answer
 	}
-	return m.sess.State().Suspect //mutant:record-suspect-is-not-heeded
-}
-
-// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
-func (m *localClaim) tellsAnew(h *store.Hold) bool {
-	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
-		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
-}
-
-// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
-func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
-	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
-	r := m.told
-	r.TTL, r.From = min(h.TTL, lasts), from
-	return r
-}
-
-// waitInTime waits for the renewal of the session that a hold has just gone into, but for no more than half of what is left of the one
-// before: its owner has to hear in time that it lasts for longer.
-func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Session, f *session.Flight) session.State {
+	r.GiveUp = now.GiveUp
 	s.mu.Lock()
-	was := (*session.Session)(nil)
-	if m != nil {
-		was = m.sess
-	}
-	s.mu.Unlock()
-	if was != nil && was != sess { //mutant:record-waits-beyond-what-it-leaves
-		st := was.State()
-		in, cancel := context.WithTimeout(ctx, st.Renewed.Add(st.Lasts).Sub(store.Now())/2)
-		defer cancel()
-		ctx = in
-	}
-	return sess.Wait(ctx, f)
+	defer s.mu.Unlock()
+	m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
+	return r
 }
 
 // stillMoving is the renewal of a hold whose move to a longer session was not answered, and is not now: whichever
@@ -287,7 +264,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 // it still gets its new id first, and goes to another session once its own was called (law 14).
 func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
 	for called := (session.ID{}); ; {
-		err := s.do(ctx, h.Name, s.renewal(h, in, kept, called, m == nil, got))
+		err := s.records.do(ctx, s.renewal(h, in, kept, called, m == nil, got))
 		switch {
 		case err == errNeedsKeep:
 			kept, err = s.keepFor(ctx, time.Duration(got.wish)*time.Microsecond)
@@ -305,7 +282,7 @@ func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept
 
 // renewal writes what the owner of a hold tells, and the session that keeps it from now on.
 func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool, got *renewing) *op {
-	o := &op{}
+	o := &op{at: h.Name}
 	o.apply = func(v *view) (change queue.Change, err error) {
 		*got = renewing{wish: v.wish[h.ID]}
 		if e := v.find(h.ID); adopted && got.wish > 0 && kept == (session.ID{}) && e.Token == h.Token && e.Broken == nil {
@@ -335,23 +312,16 @@ func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool
 			v.keep(id, kept)
 			got.reads = e.Want > e.Weight
 			v.asks = true
-			if o.fresh {
-				s.isThere(h.ID)
+			s.mu.Lock()
+			if m := s.claims[h.ID]; m != nil && o.fresh {
+				m.read = store.Now()
 			}
+			s.mu.Unlock()
 		}
 		got.there = v.find(h.ID) != nil
 		return change, got.r.Err
 	}
 	return o
-}
-
-// isThere notes that a hold was read.
-func (s *Store) isThere(id store.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.claims[id]; m != nil {
-		m.read = store.Now()
-	}
 }
 
 // notRenewed notes why a renewal failed.
@@ -363,52 +333,6 @@ func (s *Store) notRenewed(m *localClaim, got *renewing, err error) error {
 		}
 	}
 	return err
-}
-
-// sessionFor is the session that is to keep the hold: the one that does, if it is long
-// enough and not suspect; else the present one for the TTL, to which the hold moves (law 10).
-func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*session.Session, error) {
-	s.mu.Lock()
-	was, ttl := m.sess, h.TTL
-	s.mu.Unlock()
-	if was != nil && was.TTL >= ttl {
-		if !was.State().Suspect {
-			return was, nil
-		}
-		ttl = was.TTL // else it could end before its owner was told
-	}
-	sess, err := s.sessions.Present(ctx, ttl)
-	if err != nil && was != nil && was.TTL >= h.TTL {
-		return was, nil // it is as good as before //mutant:record-no-session-to-move-to
-	}
-	if err != nil || was == nil || was == sess {
-		return sess, err
-	}
-	return sess, s.moves(ctx, m, was, sess)
-}
-
-// moves has a claim go into a longer session with the write that follows (law 10). Until
-// that is answered the claim ends with the earlier of the two; so that this is no
-// earlier than its owner was told, the longer one is renewed first.
-func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
-	before := from.State()
-	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
-		if st = to.Wait(ctx, to.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
-			return fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, to.TTL)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.moving != to {
-		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer tells //mutant:record-third-session-is-forgotten
-		m.moving, m.toCalls = to, to.State().Calls
-	}
-	return nil
-}
-
-func (s *Store) ticks(ttl time.Duration) time.Duration {
-	t := s.b.SessionTraits()
-	return t.Ticks(ttl)
 }
 
 // Change implements [store.Store].
@@ -426,16 +350,29 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		m.reads = true // its next renewal tells how it stands
 		s.mu.Unlock()
 	}
-	got := &asking{}
-	err := s.do(ctx, h.Name, &op{apply: func(v *view) (change queue.Change, err error) {
-		*got = asking{}
-		got.a, change, err = v.q.Change(v.now, &h, turn, weight)
-		v.refused = v.refused || !got.a.Granted
+	var a store.Answer
+	err := s.records.do(ctx, &op{at: h.Name, apply: func(v *view) (change queue.Change, err error) {
+		a, change, err = v.q.Change(v.now, &h, turn, weight)
+		v.refused = v.refused || !a.Granted
 		return change, err
 	}})
 	if err != nil {
 		return store.Answer{}, s.failed("change the weight of", h.Name, err)
 	}
-	unasked(&got.a)
-	return got.a, nil
+	unasked(&a)
+	return a, nil
+}
+
+// tellsAnew reports whether a renewal has something to write, or to read, whatever keeps the hold.
+func (m *localClaim) tellsAnew(h *store.Hold) bool {
+	return m.reads || m.token == 0 || m.token != h.Token || m.name != h.Name ||
+		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
+}
+
+// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
+func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
+	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
+	r := m.told
+	r.TTL, r.From = min(h.TTL, lasts), from
+	return r
 }

@@ -4,264 +4,263 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/holdfast-go/holdfast/store"
-	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// change does what waits on a name, and more of it with each attempt, until it is
-// done. A lost race is no outage (law 7): it is tried for as long as anybody waits for it.
-// The error, if any, is that of all that is still in the batch.
-func (s *Store) change(ctx context.Context, n *name) error {
-	b := n.base
-	if b.fresh = false; b.known && store.Now() > b.sent.Add(time.Minute) {
-		b.known = false
-	}
-	goesOn := false // what was asked for is done; those that have come meanwhile may be granted
-	for lost := 0; ; {
-		batch, added := s.more(ctx, n)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if len(batch) == 0 && !goesOn {
-			return nil
-		}
-		ctx := joined(ctx, batch)
-		b.fresh = b.fresh && !added // what was read before an operation came does not answer it
-		if err := s.void(ctx, n, &b); err != nil {
-			return err
-		}
-		if !s.usable(n, &b) || !b.fresh && slices.ContainsFunc(batch, func(o *op) bool { return o.insists || o.looks }) {
-			if err := s.begin(ctx, n, &b, batch); err != nil {
-				return err
-			}
-		}
-		if err := s.takesInFirst(ctx, n, &b, batch); err != nil {
-			return err
-		}
-		for _, o := range batch {
-			o.fresh = b.fresh
-		}
-		a, err := s.apply(ctx, n.at, &b.Record, batch)
-		if err != nil {
-			return err
-		}
-		s.seen(n, &b)
-		s.sawCrowd(n, len(a.q.Entries))
-		// Nothing that was not answered is done once this is (law 3).
-		force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
-		for _, l := range n.late {
-			force = a.mark(l.in.ID, l.number) || force //mutant:record-late-join-is-left
-		}
-		s.prune(a.view)
-		data := a.encode(force || len(b.Inbox) > 0)
-		if len(data) > s.traits.MaxRecord { //mutant:record-max-record
-			if !b.fresh { //mutant:record-too-large-as-remembered
-				b.known = false // some may have gone since
-				continue
-			}
-			if err := s.tooLarge(n, &b, len(data)); err != nil {
-				return err
-			}
-			continue
-		}
-		same, rests := bytes.Equal(data, b.Data) && len(b.Inbox) == 0, s.rests(n, a, &b, batch)
-		switch {
-		case force:
-		case needShort(a, batch): // nothing is answered, so nothing need be written or read
-			n.base = b
-			s.done(n, a, batch, b.sent, nil)
-			return nil
-		case !b.inbox && looksInVain(a, batch): // it may be in the inbox, which is not known
-			if room(a, batch) || !s.anotherIsOldest(ctx, n, batch) { //mutant:record-leaves-it-to-others
-				for _, o := range batch {
-					o.looks, o.insists = false, true
-				}
-				b.known = false
-				continue
-			}
-			for _, o := range batch {
-				o.rests = true
-			}
-			n.base = base{}
-			s.done(n, a, batch, b.sent, nil)
-			return nil
-		case len(batch) == 0 && len(a.granted) == 0: // nobody is helped
-			return nil
-		case !same && !rests:
-		case !b.fresh && len(batch) > 0: //mutant:record-remembered-is-answered
-			b.known = false
-			continue
-		default:
-			for _, o := range batch {
-				o.rests = rests
-			}
-			// What was not answered depends on what is not the newest any more.
-			n.base, n.pending, n.late = b, nil, nil
-			s.done(n, a, batch, b.sent, nil)
-			return nil
-		}
-		w := &Swap{Name: n.at, Old: b.Record, Lost: b.lost, Data: data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
-		in := s.join(n, a, w, batch)
-		sent := store.Now()
-		o, err := s.swap(ctx, w)
-		if err != nil {
-			s.unanswered(n, w, in, err)
-			return err
-		}
-		s.hear(o.Now.Now, store.Now())
-		switch {
-		case o.Done:
-			b = s.swapped(n, a, &b, w, &o, sent, batch)
-			goesOn, lost = b.known && b.inbox && len(b.Inbox) > 0, 0
-			continue
-		case o.Joined:
-			for _, one := range batch {
-				n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
-			}
-			if !o.Told && s.othersTakeIn(ctx, n, batch) {
-				for _, one := range batch {
-					one.rests = true
-				}
-				n.base = base{}
-				s.finishBatch(n, nil)
-				return nil
-			}
-		}
-		s.raced(batch)
-		if w.Join == nil && !o.Told && b.fresh && s.alone(batch) { //mutant:record-who-loses-reads-again
-			// It has to wait as a rule, and has no session for that. What it was asked on is enough to leave a note.
-			b.lost = true
-			n.base = b
-			s.finishBatch(n, errNeedsShort)
-			return nil
-		}
-		paused := !o.Joined && (b.fresh || !o.Told)
-		if b = (base{}); o.Told {
-			b = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
-		}
-		if paused {
-			lost++
-			if err := s.pause(ctx, lost, batch); err != nil {
-				return err
-			}
-			if lost > 2 { // it is not what is there any more
-				b.known = false
-			}
-		}
-	}
-}
+// A step is what comes next for a batch that the rule was applied to.
+type step int
 
-// unanswered notes what may still be done of a swap (law 3).
-func (s *Store) unanswered(n *name, w *Swap, in *session.Session, err error) {
-	if n.base = (base{}); store.Definite(err) {
-		return
-	}
-	version := w.Old.Version
-	n.pending = &version
-	if w.Join != nil {
-		n.late = append(n.late, lateJoin(in, w.Join))
-	}
-}
+const (
+	again   step = iota // what was known of the record does not serve, or less of it does
+	writes              // what the rule has made is to be stored
+	written             // it is
+	pauses              // another was first
+	answers             // nothing need be written: all are told what came of them
+	rests               // all wait until others have taken in their notes
+	fails               // those that do not go on are told why
+	ends                // nothing is to be done, or it cannot be
+)
 
-// swapped notes that a swap was done, tells who was granted and whose operations are done, and
-// returns what is known of the record then.
-func (s *Store) swapped(n *name, a *applied, b *base, w *Swap, o *Outcome, sent store.Instant, batch []*op) base {
-	n.base, n.pending, n.late = base{}, nil, nil
-	if o.Told {
-		n.base = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
-		n.base.Data = w.Data
-	}
-	going := map[*op]bool{} // they leave, and their note may be in the part of the inbox that was not read
-	for _, one := range batch {
-		going[one] = b.More && n.noted[one.finds] && !holdsNote(&b.Record, one.finds) //mutant:record-leaves-unseen-note
-	}
-	for id := range n.noted {
-		if b.inbox && !b.More || holdsNote(&b.Record, id) {
+// decide says what comes next for a batch of which a is what the rule has made.
+func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error) {
+	b := &n.now
+	for id := range n.noted { // that a claim is in the record does not say so: it may be there without its note
+		if b.inbox && !b.More && !a.hasNote(id) {
 			delete(n.noted, id)
 		}
 	}
-	s.tellOwn(a)
-	s.done(n, a, batch, sent, func(one *op) bool { return going[one] })
-	return n.base
+	s.mu.Lock()
+	n.crowd = len(a.q.Entries)
+	s.mu.Unlock()
+	// Nothing that was not answered is done once this is (law 3).
+	force := n.pending != nil && *n.pending == b.Version //mutant:record-late-swap-is-left
+	for _, l := range n.late {
+		force = a.mark(l.in.ID, l.number) || force //mutant:record-late-join-is-left
+	}
+	s.prune(a.view)
+	a.data = a.encode(force || len(b.Inbox) > 0)
+	if size := len(a.data); size > s.traits.MaxRecord { //mutant:record-max-record
+		if !b.fresh { //mutant:record-too-large-as-remembered
+			b.known = false // some may have gone since
+			return again, nil
+		}
+		return s.tooLarge(n, size)
+	}
+	same, noted := bytes.Equal(a.data, b.Data) && len(b.Inbox) == 0, s.areNoted(n, a)
+	switch {
+	case force:
+		return writes, nil
+	case needShort(n, a): // nothing is answered, so nothing need be written or read
+		n.base = *b
+		return answers, nil
+	case !b.inbox && looksInVain(n, a): // it may be in the inbox, which is not known
+		if room(n, a) || !s.anotherIsOldest(ctx, n) { //mutant:record-leaves-it-to-others
+			for _, o := range n.doing {
+				o.looks, o.insists = false, true
+			}
+			b.known = false
+			return again, nil
+		}
+		return rests, nil
+	case len(n.doing) == 0 && len(a.granted) == 0: // nobody is helped
+		return ends, nil
+	case !same && !noted:
+		return writes, nil
+	case !b.fresh && len(n.doing) > 0: //mutant:record-remembered-is-answered
+		b.known = false
+		return again, nil
+	}
+	for _, o := range n.doing {
+		o.rests = noted
+	}
+	// What was not answered depends on what is not the newest any more.
+	n.base, n.pending, n.late = *b, nil, nil
+	return answers, nil
 }
 
-// raced notes that the server has answered a batch, and that another was first.
-func (s *Store) raced(batch []*op) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, o := range batch {
-		o.raced = true
+// write sends the swap that stores what the rule has made.
+func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join *late) (step, error) {
+	in, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	o, err := s.b.Swap(in, w)
+	if err != nil {
+		if n.base = (base{}); !store.Definite(err) { // it may still be done (law 3)
+			version := w.Old.Version
+			n.pending = &version
+			if join != nil {
+				n.late = append(n.late, *join)
+			}
+		}
+		return ends, err
 	}
+	heard := store.Now()
+	s.took(heard.Sub(sent))
+	s.hear(o.Now.Now, heard)
+	if o.Done {
+		n.swapped(a, w, &o, sent)
+		return written, nil
+	}
+	if o.Joined {
+		for _, one := range n.doing {
+			n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
+		}
+		if !o.Told && s.othersTakeIn(ctx, n) {
+			return rests, nil
+		}
+	}
+	s.mu.Lock()
+	for _, one := range n.doing {
+		one.raced = true
+	}
+	s.mu.Unlock()
+	if w.Join == nil && !o.Told && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
+		// It has to wait as a rule, and has no session for that. What it was asked on is enough to leave a note.
+		n.now.lost = true
+		n.base = n.now
+		return ends, errNeedsShort
+	}
+	next := again
+	if !o.Joined && (n.now.fresh || !o.Told) {
+		next = pauses
+	}
+	if n.now = (base{}); o.Told {
+		n.now = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
+	}
+	return next, nil
+}
+
+// swapped notes that a swap was done, what is known of the record then, and whose operations are not done by it.
+func (n *name) swapped(a *applied, w *Swap, o *Outcome, sent store.Instant) {
+	for _, one := range n.doing { // who leaves goes on if its note may be in the part of the inbox that was not read
+		one.goesOn = n.now.More && n.noted[one.finds] && !a.hasNote(one.finds) //mutant:record-leaves-unseen-note
+	}
+	for id := range n.noted {
+		if n.now.inbox && !n.now.More || a.hasNote(id) {
+			delete(n.noted, id)
+		}
+	}
+	if n.now, n.pending, n.late = (base{sent: sent}), nil, nil; o.Told {
+		n.now = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
+		n.now.Data = w.Data
+	}
+	n.base = n.now
 }
 
 // tooLarge has less go into a record that would not fit: fewer notes, and then no more
 // of those that ask.
-func (s *Store) tooLarge(n *name, b *base, size int) error {
-	if len(b.Inbox) > 0 { //mutant:record-fewer-notes
+func (s *records) tooLarge(n *name, size int) (step, error) {
+	if b := &n.now; len(b.Inbox) > 0 { //mutant:record-fewer-notes
 		b.Inbox, b.More = b.Inbox[:len(b.Inbox)/2], true
-		return nil
+		return again, nil
 	}
-	err := fmt.Errorf("too many wait: its record would have %d bytes, at most %d are kept", size, s.traits.MaxRecord)
-	asks := false
-	s.finishSome(n, err, func(o *op) bool {
-		asks = asks || o.claim != nil
-		return o.claim == nil
-	})
-	if !asks {
-		return err
+	next := ends
+	if slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim != nil }) {
+		next = fails
 	}
-	return nil
+	for _, o := range n.doing {
+		o.goesOn = next == fails && o.claim == nil
+	}
+	return next, fmt.Errorf("too many wait: its record would have %d bytes, at most %d are kept", size, s.traits.MaxRecord)
 }
 
-// swap sends a swap.
-func (s *Store) swap(ctx context.Context, w *Swap) (Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	sent := store.Now()
-	o, err := s.b.Swap(ctx, w)
-	if err == nil {
-		s.took(store.Now().Sub(sent))
+// toWrite is the swap that stores what the rule has made. If it is refused it leaves notes of asks that may
+// wait, which all have the same session: join is those, if it is not answered.
+func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
+	w = &Swap{Name: n.at, Old: n.now.Record, Lost: n.now.lost, Data: a.data, Idle: len(a.q.Entries) == 0, Notifications: s.elsewhere(a)}
+	if len(n.doing) == 0 || len(n.late) > 0 {
+		return w, nil
 	}
-	return o, err
+	in := n.doing[0].short
+	for i, o := range n.doing {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
+			return w, nil
+		}
+	}
+	st := in.State()
+	if st.Over {
+		return w, nil
+	}
+	w.Join, join = &Join{Session: in.ID, Calls: st.Calls}, &late{in: in}
+	for _, o := range n.doing {
+		one := waiter{*o.claim, in.ID, in.Number()}
+		w.Join.Notes = append(w.Join.Notes, one.note())
+		join.number, join.claims = one.number, append(join.claims, o.claim.ID)
+	}
+	return w, join
 }
 
 // needShort reports whether all that is asked for has to wait, and has no session to wait in.
-func needShort(a *applied, batch []*op) bool {
-	return len(batch) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
+func needShort(n *name, a *applied) bool {
+	return len(n.doing) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
 }
 
-// done tells the operations of a batch what came of them, but for those that go on.
-func (s *Store) done(n *name, a *applied, batch []*op, sent store.Instant, goesOn func(*op) bool) {
-	for i, o := range batch {
-		o.told = a.told[i]
-	}
-	if len(batch) == 0 || !batch[0].rests { // else what is ahead is told, or read, once it is in the record
-		s.watchAhead(a, sent)
-	}
-	s.finishSome(n, nil, goesOn)
+// fewCome is how many wait for a name at the most without being a crowd.
+const fewCome = 8
+
+// othersTakeIn reports whether it is for others to take in the notes that a batch has left: in a crowd, where
+// in a while most are in the record by no request of their own, and where an older note is there.
+func (s *records) othersTakeIn(ctx context.Context, n *name) bool {
+	return n.crowd > fewCome || !s.traits.Notifies || s.anotherIsOldest(ctx, n)
 }
 
-// pause lets others go first after a lost race: all that lost together would lose
-// together again. Those that make room for others wait least.
-func (s *Store) pause(ctx context.Context, lost int, batch []*op) error {
-	window := min(s.roundTrip()<<min(lost, 8), time.Second)
-	if slices.ContainsFunc(batch, func(o *op) bool { return o.gives }) {
-		window = min(window, 2*s.roundTrip())
+// anotherIsOldest reports whether the oldest note in the inbox is there, and of no claim of the batch.
+func (s *records) anotherIsOldest(ctx context.Context, n *name) bool {
+	p, ok := s.b.(Peeker)
+	if !ok {
+		return false
 	}
-	return sleep(ctx, rand.N(window)+window/8)
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	oldest, err := p.Oldest(ctx, n.at)
+	if err != nil {
+		return false // what follows fails, too
+	}
+	note, ok := parseNote(n.at, oldest.Data)
+	return ok && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim != nil && o.claim.ID == note.claim.ID })
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// alone reports whether each of a batch is an ask that may wait and has no session to wait in yet, of a store whose waiters poll.
+func (s *records) alone(n *name) bool {
+	return !s.traits.Notifies && len(n.doing) > 0 && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim == nil || o.short != nil })
+}
+
+// areNoted reports whether nothing need be written now: all that was asked for are in the
+// inbox, among others, and nobody was granted. Of the many that come at once some take in
+// all: each goes on after a while, and then insists. In a crowd it is as a rule who releases
+// that takes them in, and says so.
+func (s *records) areNoted(n *name, a *applied) bool {
+	// In a crowd a grant of another is left to its owner, who has seen it, too, and to who made room.
+	crowd := s.traits.Notifies && len(a.q.Entries) > fewCome
+	if len(n.doing) == 0 || !crowd && (len(a.granted) > 0 || len(n.now.Inbox) <= len(n.doing)) {
+		return false
 	}
+	for i, o := range n.doing {
+		if o.claim == nil || o.insists || a.told[i] != nil || a.stored[o.claim.ID] || !n.noted[o.claim.ID] {
+			return false
+		}
+		if e := a.find(o.claim.ID); e == nil || e.Granted {
+			return false
+		}
+	}
+	return true
+}
+
+// looksInVain reports whether a claim is looked for in the record that is not there.
+func looksInVain(n *name, a *applied) bool {
+	return slices.ContainsFunc(n.doing, func(o *op) bool { return o.looks && !a.stored[o.claim.ID] }) //mutant:record-looks-and-writes
+}
+
+// room reports whether one of those that look for their claims in vain would be granted: nobody holds the name who
+// would take in the notes, so it is for them.
+func room(n *name, a *applied) bool {
+	return slices.ContainsFunc(n.doing, func(o *op) bool {
+		if !o.looks || a.stored[o.claim.ID] { //mutant:record-room-of-a-try
+			return false
+		}
+		e := a.find(o.claim.ID)
+		return e != nil && e.Granted
+	})
 }

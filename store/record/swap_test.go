@@ -11,12 +11,12 @@ import (
 func TestATryBesideOneThatLooksForItselfHasNoRoom(t *testing.T) {
 	t.Parallel()
 	c := &store.Claim{ID: store.NewProcess().NewID()}
-	batch := []*op{{asks: true}, {asks: true, looks: true, claim: c}}
+	n := &name{doing: []*op{{asks: true}, {asks: true, looks: true, claim: c}}}
 	a := &applied{view: &view{q: queue.Queue{Entries: []queue.Entry{{ID: c.ID}}}}}
-	if !looksInVain(a, batch) || room(a, batch) {
+	if !looksInVain(n, a) || room(n, a) {
 		t.Fatal("the name is held, and there is room")
 	}
-	if a.q.Entries[0].Granted = true; !room(a, batch) {
+	if a.q.Entries[0].Granted = true; !room(n, a) {
 		t.Fatal("nobody else holds the name, and there is no room")
 	}
 }

@@ -115,7 +115,7 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 		if p == (store.Process{}) || s.sink != nil && p == s.process {
 			continue
 		}
-		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.reportsEnd {
+		if n.Token == 0 && n.N == 0 && n.Session != (session.ID{}) && !s.records.reportsEnd {
 			continue // it could do nothing with it
 		}
 		all = append(all, n)
@@ -123,26 +123,21 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 	return all
 }
 
-// tellOwn delivers the notifications for this process: no server need do that.
-func (s *Store) tellOwn(a *applied) {
+// told has the claims of this process hear what a record says; wrote: it was written now, and its notifications for this process need no
+// server. Each that waits watches the sessions of those ahead of it (law 9), where the server reports the end of a session. sent is when
+// the request was sent that told the record: what was told since may be newer.
+func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
 	s.mu.Lock()
 	p, watched := s.process, s.sink != nil
 	s.mu.Unlock()
-	if !watched {
-		return
-	}
-	for _, n := range a.notifications() {
-		if n.ID.Process() == p {
-			s.notified(n)
+	if wrote && watched {
+		for _, n := range a.notifications() {
+			if n.ID.Process() == p {
+				s.notified(n)
+			}
 		}
 	}
-}
-
-// watchAhead has each claim of this process that waits watch the sessions of those ahead of
-// it (law 9), where the server reports the end of a session. sent is when the request
-// was sent that told the record: what was told since may be newer.
-func (s *Store) watchAhead(a *applied, sent store.Instant) {
-	if !s.reportsEnd {
+	if !s.records.reportsEnd {
 		return
 	}
 	s.mu.Lock()
@@ -182,18 +177,10 @@ func (s *Store) watch(m *localClaim, in []session.ID) {
 	}
 }
 
-// unwatch ends the watching of a claim. Store.mu is held.
-func (s *Store) unwatch(m *localClaim) {
-	for _, id := range m.watched {
-		s.sessions.Unwatch(id, m.id)
-	}
-	m.watched = nil
-}
-
 // endedAhead settles a name: the session of one that was ahead has ended. Who is
 // granted by it, here or elsewhere, is told.
 func (s *Store) endedAhead(at string) {
 	ctx, cancel := context.WithTimeout(s.ctx, longest)
 	defer cancel()
-	_ = s.settleName(ctx, at) // what fails is made up for by the waiter's own polls
+	_ = s.records.settleName(ctx, at) // what fails is made up for by the waiter's own polls
 }

@@ -1,0 +1,164 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
+// no more than store.MaxPositionTTL, which is the most that a claim may ask for, or the least
+// that the server keeps.
+func (s *Store) placeTTL(c *store.Claim) time.Duration {
+	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
+}
+
+// keepers finds the sessions of an ask: the long one, and the short one if it has begun, or is needed, as it is once this was called
+// before. A claim that is there stays where it is, unless it is asked for again for longer than before, or is in one that is suspect.
+func (s *Store) keepers(ctx context.Context, m *localClaim, k *asking) (err error) {
+	if k.long == nil {
+		k.long, err = s.sessions.Present(ctx, k.c.TTL)
+		k.short = s.sessions.Begun(s.placeTTL(k.c))
+	} else {
+		k.short, err = s.sessions.Present(ctx, s.placeTTL(k.c))
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	was, held, waits := m.sess, m.token != 0, m.waits
+	s.mu.Unlock()
+	k.to, k.flight = nil, k.long.Fresh()
+	if waits && k.short != nil {
+		k.flight = k.short.Fresh()
+	}
+	if was != nil && (held || waits) {
+		to, suspect := k.short, was.State().Suspect //mutant:record-position-in-a-suspect-session
+		if held {
+			to = k.long
+		}
+		switch {
+		case to == nil && suspect:
+			return errNeedsShort
+		case to == nil || to == was || was.TTL > to.TTL || was.TTL == to.TTL && !suspect:
+		default:
+			if err := s.moves(ctx, m, was, to); err != nil {
+				return err
+			}
+			k.to = to
+		}
+	}
+	k.calls = map[session.ID]int64{k.long.ID: k.long.State().Calls}
+	if k.short != nil {
+		k.calls[k.short.ID] = k.short.State().Calls
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil {
+		m.into(k.long)
+	}
+	k.again, m.sent = m.sent, true
+	return nil
+}
+
+// leaves reports whether a renewal is to put the hold into another session: a longer one (law 10), or one that is not suspect (law 15).
+func (m *localClaim) leaves(h *store.Hold) bool {
+	if m.sess.TTL < h.TTL { //mutant:record-hold-stays-in-the-short-session
+		return true
+	}
+	return m.sess.State().Suspect //mutant:record-suspect-is-not-heeded
+}
+
+// sessionFor is the session that is to keep the hold: the one that does, if it is long
+// enough and not suspect; else the present one for the TTL, to which the hold moves (law 10).
+func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*session.Session, error) {
+	s.mu.Lock()
+	was, ttl := m.sess, h.TTL
+	s.mu.Unlock()
+	if was != nil && was.TTL >= ttl {
+		if !was.State().Suspect {
+			return was, nil
+		}
+		ttl = was.TTL // else it could end before its owner was told
+	}
+	sess, err := s.sessions.Present(ctx, ttl)
+	if err != nil && was != nil && was.TTL >= h.TTL {
+		return was, nil // it is as good as before //mutant:record-no-session-to-move-to
+	}
+	if err != nil || was == nil || was == sess {
+		return sess, err
+	}
+	return sess, s.moves(ctx, m, was, sess)
+}
+
+// moves has a claim go into a longer session with the write that follows (law 10). Until
+// that is answered the claim ends with the earlier of the two; so that this is no
+// earlier than its owner was told, the longer one is renewed first.
+func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
+	before := from.State()
+	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+		if st = to.Wait(ctx, to.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+			return fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, to.TTL)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.moving != to {
+		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer tells //mutant:record-third-session-is-forgotten
+		m.moving, m.toCalls = to, to.State().Calls
+	}
+	return nil
+}
+
+// waitInTime waits for the renewal of the session that a hold has just gone into, but for no more than half of what is left of the one
+// before: its owner has to hear in time that it lasts for longer.
+func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Session, f *session.Flight) session.State {
+	s.mu.Lock()
+	was := (*session.Session)(nil)
+	if m != nil {
+		was = m.sess
+	}
+	s.mu.Unlock()
+	if was != nil && was != sess { //mutant:record-waits-beyond-what-it-leaves
+		st := was.State()
+		in, cancel := context.WithTimeout(ctx, st.Renewed.Add(st.Lasts).Sub(store.Now())/2)
+		defer cancel()
+		ctx = in
+	}
+	return sess.Wait(ctx, f)
+}
+
+// errNeedsKeep says that a hold is shown whose minimum hold has to begin.
+var errNeedsKeep = errors.New("the minimum hold has not begun")
+
+// beginKeep begins the minimum hold of a claim whose owner shows its token for the first time.
+// The zero ID: there is none, or nothing is left of it, or it has begun.
+func (s *Store) beginKeep(ctx context.Context, m *localClaim) (id session.ID, err error) {
+	if m == nil || !s.traits.bySession() {
+		return id, nil
+	}
+	s.mu.Lock()
+	left := m.keep - store.Now().Sub(m.since)
+	none := m.token == 0 || m.shown || left <= 0
+	s.mu.Unlock()
+	if none {
+		return id, nil
+	}
+	return s.keepFor(ctx, left)
+}
+
+// keepFor begins a session that lasts so long and is not renewed.
+func (s *Store) keepFor(ctx context.Context, d time.Duration) (id session.ID, err error) {
+	id = session.NewID()
+	_, err = s.b.Begin(ctx, id, min(s.ticks(d), s.d.MaxTTL))
+	return id, err
+}
+
+func (s *Store) ticks(ttl time.Duration) time.Duration {
+	t := s.b.SessionTraits()
+	return t.Ticks(ttl)
+}

@@ -1,0 +1,256 @@
+package record
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// ready has what is known of the record serve for a batch.
+func (s *records) ready(ctx context.Context, n *name) error {
+	if err := s.void(ctx, n); err != nil {
+		return err
+	}
+	if !n.usable() || !n.now.fresh && slices.ContainsFunc(n.doing, func(o *op) bool { return o.insists || o.looks }) {
+		if err := s.begin(ctx, n); err != nil {
+			return err
+		}
+	}
+	if err := s.takesInFirst(ctx, n); err != nil {
+		return err
+	}
+	for _, o := range n.doing {
+		o.fresh = n.now.fresh
+	}
+	return nil
+}
+
+// usable reports whether a write may depend on the base. A claim whose note may be in an
+// inbox that is not known writes only on what was read since (law 4).
+func (n *name) usable() bool {
+	b := &n.now
+	if !b.known || n.pending != nil && !b.fresh || len(n.late) > 0 && !b.fresh {
+		return false
+	}
+	return b.inbox || len(n.noted) == 0
+}
+
+// begin reads the record, without the inbox where asks need no more; or, of a name that this process knows nothing of,
+// begins with a write as if nothing were stored: there may be nothing. Not so for a claim that was asked for before and may be
+// there: with a note in the inbox, too, a notification could answer for the record that was to be read (law 4).
+func (s *records) begin(ctx context.Context, n *name) error {
+	blind := !n.met && (!s.traits.Clock || s.clockKnown()) && n.pending == nil && len(n.late) == 0 && len(n.doing) > 0
+	for _, o := range n.doing {
+		blind = blind && o.asks && !o.again //mutant:record-asks-again-unread
+	}
+	if n.met = true; blind {
+		n.now = base{known: true, inbox: true, sent: store.Now()}
+		return nil
+	}
+	p, peeks := s.b.(Peeker)
+	peeks = peeks && n.pending == nil && len(n.late) == 0 && len(n.doing) > 0
+	for _, o := range n.doing {
+		peeks = peeks && (o.looks || o.asks && !o.insists && len(n.noted) == 0)
+	}
+	if !peeks {
+		return s.load(ctx, n, s.b.Load, true)
+	}
+	return s.load(ctx, n, p.Peek, false)
+}
+
+// takesInFirst has what is known tell who waits in the inbox, where a batch does more than ask. Whoever asks may write on
+// the record alone, and so come before one whose note is in the inbox; but each that is granted gives back, and whoever
+// gives back takes in first who has come by then. So nobody is passed by more than one hold that came later.
+func (s *records) takesInFirst(ctx context.Context, n *name) error {
+	if n.now.inbox || !slices.ContainsFunc(n.doing, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
+		return nil
+	}
+	if p, ok := s.b.(Peeker); ok {
+		ctx, cancel := context.WithTimeout(ctx, longest)
+		defer cancel()
+		if oldest, err := p.Oldest(ctx, n.at); err != nil {
+			return err
+		} else if len(oldest.Data) == 0 {
+			// Nobody waits. The record was read before, so this serves for a write that depends on it only (law 11).
+			n.now.inbox, n.now.fresh = true, false
+			return nil
+		}
+	}
+	return s.load(ctx, n, s.b.Load, true)
+}
+
+// load reads the record, and the inbox if that request tells it.
+func (s *records) load(ctx context.Context, n *name, by func(context.Context, string) (Record, error), inbox bool) error {
+	sent := store.Now()
+	r, err := s.readBy(ctx, n.at, by)
+	if err == nil {
+		n.now = base{Record: r, known: true, inbox: inbox, sent: sent, fresh: true}
+	}
+	return err
+}
+
+// void makes the joins that were not answered impossible, before the record is read (law
+// 3). By mark, that is done by the write that follows.
+func (s *records) void(ctx context.Context, n *name) error {
+	if s.traits.Void != VoidByCall || len(n.late) == 0 { //mutant:record-late-join-is-void
+		return nil
+	}
+	for len(n.late) > 0 {
+		l := n.late[0]
+		if !l.in.Over() { //mutant:record-late-join-is-called
+			ctx, cancel := context.WithTimeout(ctx, longest)
+			err := s.sessions.Call(ctx, l.in.ID)
+			cancel()
+			if err != nil {
+				return err
+			}
+		}
+		n.late = n.late[1:]
+		for _, id := range l.claims {
+			n.noted[id] = true // it may have been done before
+		}
+	}
+	n.now.known, n.now.fresh = false, false
+	return nil
+}
+
+// remember has the next write depend on what a poll has read, if nothing was done to the name since the poll was sent: a note that came later
+// is not in it (law 4).
+func (s *records) remember(at string, r *Record, sent store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[at]; n != nil && !n.working && n.rested < sent { //mutant:record-poll-beside-a-note
+		n.base = base{Record: *r, known: true, inbox: true, sent: sent} //mutant:record-poll-is-remembered
+	}
+}
+
+// read reads a record from the server.
+func (s *records) read(ctx context.Context, at string) (Record, error) {
+	return s.readBy(ctx, at, s.b.Load)
+}
+
+func (s *records) readBy(ctx context.Context, at string, load func(context.Context, string) (Record, error)) (Record, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	sent := store.Now()
+	r, err := load(ctx, at)
+	heard := store.Now()
+	if err == nil {
+		s.took(heard.Sub(sent))
+		s.hear(r.Now, heard)
+	}
+	return r, err
+}
+
+// look is viewOf the record of a name as it is now.
+func (s *records) look(ctx context.Context, at string, ask func(*view)) (*view, error) {
+	r, err := s.read(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.viewOf(ctx, at, &r, ask)
+}
+
+// wholly has it known of all entries whether they live.
+func wholly(v *view) { v.all = true }
+
+// viewOf is what a record says; ask says of which entries it matters whether they live.
+func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
+	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
+		v.reads = true
+		ask(v)
+		return queue.Change{}, nil
+	}}})
+	if err != nil {
+		return nil, err
+	}
+	return a.view, nil
+}
+
+// An applied is what a batch of operations has made of a record.
+type applied struct {
+	*view
+	granted []store.Notification // others that were granted, of this process too
+	ahead   []Notification
+	taken   []store.ID // claims of which notes were taken in
+	told    []error    // by operation
+	data    []byte     // the stored form
+}
+
+// apply runs the operations on a record. Of each session that matters and was not heard
+// of for a while it is asked whether it lives, and then all is done again: who is
+// passed over has ended for good, by a request before the one that writes (law 2).
+func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
+	for asked := map[session.ID]bool{}; ; {
+		v, err := decode(at, rec.Data, s.present())
+		if err != nil {
+			return nil, err
+		}
+		v.of, v.notes, v.traits, v.reportsEnd = rec, parseInbox(at, rec.Inbox), &s.traits, s.reportsEnd
+		s.lookUp(v)
+		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
+		before := v.neighbors()
+		v.settle()
+		a := &applied{view: v, told: make([]error, len(batch))}
+		granted, taken := v.takeIn()
+		were := slices.Clone(v.q.Entries)
+		for i, o := range batch {
+			var change queue.Change
+			change, a.told[i] = o.apply(v)
+			granted = append(granted, change.Woken...)
+		}
+		gone := map[store.ID]bool{} // they were in the record or the inbox, and are not any more
+		for i := range were {
+			gone[were[i].ID] = true
+		}
+		for i := range v.q.Entries {
+			delete(gone, v.q.Entries[i].ID)
+		}
+		for _, h := range granted {
+			asks := slices.ContainsFunc(batch, func(o *op) bool { return o.claim != nil && o.claim.ID == h.ID })
+			if !asks && !gone[h.ID] { // who asks is told by the answer
+				a.granted = append(a.granted, h)
+			}
+		}
+		s.lookUp(v) //mutant:record-own-session-asked-for
+		unknown := v.unknown(asked)
+		if len(unknown) == 0 {
+			a.ahead, a.taken = v.news(before, taken), taken
+			return a, nil
+		}
+		in, cancel := context.WithTimeout(ctx, longest) //mutant:record-asks-for-lives-without-end
+		err = s.sessions.Ask(in, unknown)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookUp notes in the view what is known here of sessions that it has not heard of: those
+// of the record at first, and once the operations are applied those that they brought in.
+func (s *records) lookUp(v *view) {
+	for _, in := range v.sessions() {
+		if _, has := v.left[in]; has {
+			continue
+		}
+		if left, known := s.sessions.Known(in); known {
+			v.left[in] = left
+		}
+	}
+}
+
+// prune drops the marks of sessions that have ended: nothing can be granted under
+// them any more (law 12).
+func (s *records) prune(v *view) {
+	kept := v.marks[:0]
+	for _, m := range v.marks {
+		if left, known := v.left[m.in]; !known || left > 0 || s.sessions.Own(m.in) != nil { //mutant:record-mark-goes-before-its-session
+			kept = append(kept, m)
+		}
+	}
+	v.marks = kept
+}

@@ -1,0 +1,143 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// maxAbreast is how many requests are on their way at once for one call.
+const maxAbreast = 64
+
+// due ends what was not renewed.
+func (s *Store) due(now store.Instant) (next store.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next = now.Add(time.Second)
+	if now >= s.sweepAt {
+		s.sweepAt = now.Add(sweepEvery)
+		s.tasks.Go(func() { s.sweep(s.ctx, sweepAge) }) //mutant:record-sweep-begins
+	}
+	if s.settling {
+		return now.Add(20 * time.Millisecond)
+	}
+	begun := 0
+	for _, m := range s.claims {
+		m.check()
+		switch {
+		case m.busy > 0 || m.taking:
+		case m.ends > now:
+			next = min(next, m.ends)
+		case m.gone != nil && !m.drop:
+			s.forget(m)
+		case begun == maxAbreast: // the next time
+			next = now
+		default:
+			m.lose(store.ErrLost)
+			m.drop, m.taking = true, true
+			begun++
+			s.tasks.Go(func() { s.takeOut(m) })
+		}
+	}
+	return next
+}
+
+// takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
+// could not be given back: that is given back as its owner said, so that it blocks for as long as if that had been answered.
+func (s *Store) takeOut(m *localClaim) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
+	defer cancel()
+	s.mu.Lock()
+	back := m.back
+	s.mu.Unlock()
+	var err error
+	if back != nil { //mutant:record-given-back-is-taken-out
+		_, err = s.giveBack(ctx, m, back)
+	} else {
+		err = s.gives(ctx, m, m.name, m.id, func(v *view) (queue.Change, error) {
+			if e := v.find(m.id); e != nil {
+				e.Expires = min(e.Expires, v.now.Clock)
+			}
+			return v.q.Release(v.now, &store.Hold{Name: m.name})
+		})
+	}
+	if errors.Is(err, store.ErrLost) {
+		err = nil // it has gone, or has expired
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.taking = false
+	now := store.Now()
+	if err != nil && !m.forGood(now) {
+		m.failed++
+		m.ends = now.Add(min((100*time.Millisecond)<<min(m.failed, 6), longestPause(m)))
+	} else {
+		m.drop, m.ends, m.moving = false, now.Add(remembered), nil
+		m.into(nil)
+	}
+	s.poke()
+}
+
+// takeOutPatience is how long it is waited for what takes a claim out, before that is sent anew: others wait for its name, and one
+// request that got lost is not to keep it from them for much longer than the claim would have lasted.
+func (s *Store) takeOutPatience(m *localClaim) time.Duration {
+	trip := s.records.roundTrip()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.sess == nil {
+		return longest
+	}
+	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
+}
+
+// longestPause is the most between two tries to take a claim out: once the server answers again its name is free soon, for how long
+// it did not answer.
+func longestPause(m *localClaim) time.Duration {
+	const most = 5 * time.Second
+	if m.sess == nil {
+		return most
+	}
+	return min(max(m.sess.TTL/4, 100*time.Millisecond), most) //mutant:record-take-out-pauses
+}
+
+// forGood reports whether the claim needs no taking out any more: its session ended
+// long ago. Store.mu is held.
+func (m *localClaim) forGood(now store.Instant) bool {
+	if m.unsure || m.moving != nil || m.sess == nil {
+		return false
+	}
+	st := m.sess.State()
+	return st.Over && now > st.Renewed.Add(st.Lasts+m.sess.TTL)
+}
+
+// What crashed holders left in names that nobody has asked for since is taken out.
+const (
+	sweepEvery = time.Minute
+	sweepOdds  = 8              // of a process that has just come one in so many sweeps; it may not live for a minute
+	sweepAge   = 24 * time.Hour // of the newest write to a record
+	sweepMost  = 100            // names at a time
+	sweepLimit = 10 * time.Second
+)
+
+// sweep settles the names that nobody has written for long.
+func (s *Store) sweep(ctx context.Context, age time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	names := 0
+	for r, err := range s.b.List(ctx, age) {
+		if err != nil && ctx.Err() != nil || names == sweepMost {
+			return // it is tried again in a while, or by another process
+		}
+		if err != nil || len(r.Data) == 0 { // it is not ours
+			continue
+		}
+		if v, err := decode(r.Name, r.Data, s.records.present()); err != nil || len(v.q.Entries) == 0 {
+			continue
+		}
+		names++
+		_ = s.records.settleName(ctx, r.Name) // what fails is tried again //mutant:record-sweep-settles
+	}
+}
