@@ -73,6 +73,7 @@ var engineMutants = []mutant.Broken{
 	one("the bound of a call leaves no time", "TestRule4_WhatIsUnansweredDelaysNoOthersRenewal", "bound-leaves-no-time", mutant.Delete()),
 	one("one lease's setting bounds another's call", "TestRule4_NoLeasesSettingBoundsAnothersCall", "unanswered-goes-with-rest", mutant.Return("lane{10 * time.Millisecond, h.retries > 0}")),
 	one("no least RenewEvery", "TestOptions_TheLeastRenewEvery", "least-renew-every", mutant.Cond("false")),
+	one("what a parent has turned on stays on", "TestOptions_WithTurnsOffWhatTheParentHas", "turned-off", mutant.Cond("WAS && false")),
 	one("no greatest duration", "TestOptions_AHugeDurationIsInvalidAndHarmless", "greatest-duration", mutant.Cond("false")),
 	one("what has ended is renewed", "TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed", "ended-renewed", mutant.Return("false")),
 

@@ -9,9 +9,11 @@ import (
 )
 
 // Options of a [Locker]. A nil *Options is the same as an empty one. A zero
-// field keeps the parent's value, that of [New] being the default. The final
-// combination is checked: nonsense is an ErrInvalid of New, or of the first
-// call on what With returned.
+// field keeps the parent's value, that of [New] being the default. What a parent
+// has turned on [Locker.With] can turn off: a [Switch] by Off, a HandOver by
+// &HandOver{}, AskToGiveUp by [AskNobody], and Wait, MaxWaiting, MinHold, MaxHold
+// and LockDelay by [None]. The final combination is checked: nonsense is an
+// ErrInvalid of New, or of the first call on what With returned.
 type Options struct {
 	// TTL is how long a hold lasts without renewal. Default 30 s. The least
 	// and the greatest are the store's. On a store without deadlines (see
@@ -19,9 +21,9 @@ type Options struct {
 	// LockDelay.
 	TTL time.Duration
 	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
-	// at most half of it, at least a hundredth of it and a millisecond. On a store without deadlines it is how often the store
-	// is asked whether the hold is there still, by default each 5 s; losses are
-	// told besides that.
+	// at most half of it, at least a hundredth of it and a millisecond. On a store
+	// without deadlines it is how often the store is asked whether the hold is
+	// still there, by default each 5 s; it reports losses besides that.
 	RenewEvery time.Duration
 	// NoRenew ends a lease when its TTL is over, unless [Lease.Renew] is called
 	// before.
@@ -99,6 +101,13 @@ const (
 	Off Switch = -1
 )
 
+// None as Wait, MaxWaiting or MaxHold is no bound, and as MinHold or LockDelay no
+// time at all, whatever the parent has. Any other negative value is an ErrInvalid.
+const None = -1
+
+// AskNobody as AskToGiveUp asks nobody to give up, whatever the parent has.
+const AskNobody = "\x00nobody"
+
 // MaxDuration, ten years, is the greatest of any duration in Options. The greatest
 // TTL, MinHold and LockDelay are the store's, and less than that.
 const MaxDuration = engine.MaxDuration
@@ -131,11 +140,20 @@ func (o *Options) over(p *Options) *Options {
 	return &m
 }
 
-// engine is o as the engine has it.
+// unless is v, or the zero of its type if it is the value that turns the option off.
+func unless[T comparable](v, off T) (zero T) {
+	if v == off { //mutant:turned-off
+		return zero
+	}
+	return v
+}
+
+// engine is o as the engine has it, where zero is off.
 func (o *Options) engine() engine.Options {
 	return engine.Options{
-		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew == On, Wait: o.Wait, MinHold: o.MinHold, MaxHold: o.MaxHold,
-		LockDelay: o.LockDelay, Reentrant: o.Reentrant == On, AskToGiveUp: o.AskToGiveUp, MaxWaiting: o.MaxWaiting, Owner: o.Owner, Note: o.Note, Logger: o.Logger,
+		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew == On, Wait: unless(o.Wait, None), MinHold: unless(o.MinHold, None), MaxHold: unless(o.MaxHold, None),
+		LockDelay: unless(o.LockDelay, None), Reentrant: o.Reentrant == On, AskToGiveUp: unless(o.AskToGiveUp, AskNobody), MaxWaiting: unless(o.MaxWaiting, None),
+		Owner: o.Owner, Note: o.Note, Logger: o.Logger,
 		Observer: observing(o.Observer), PollMin: o.PollMin, PollMax: o.PollMax, HandOver: (*engine.HandOver)(o.HandOver),
 	}
 }

@@ -52,14 +52,20 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 		{Options{RenewEvery: 15*time.Second + 1}, "more than half"},
 		{Options{RenewEvery: 15 * time.Second}, ""},
 		{Options{TTL: 10 * time.Second, RenewEvery: 6 * time.Second}, "more than half"},
-		{Options{Wait: -1}, "Wait is negative"},
-		{Options{MinHold: -1}, "MinHold is negative"},
+		{Options{Wait: -2}, "Wait is negative"},
+		{Options{Wait: None}, ""},
+		{Options{MinHold: -2}, "MinHold is negative"},
+		{Options{MinHold: None}, ""},
 		{Options{MinHold: 2 * time.Minute, MaxHold: time.Minute}, "MinHold 2m0s is more than MaxHold 1m0s"},
 		{Options{MinHold: time.Minute, MaxHold: time.Minute}, ""},
 		{Options{MinHold: time.Hour + 1}, "over the store's greatest"},
-		{Options{MaxHold: -1}, "MaxHold is negative"},
-		{Options{LockDelay: -1}, "LockDelay is negative"},
+		{Options{MaxHold: -2}, "MaxHold is negative"},
+		{Options{MaxHold: None}, ""},
+		{Options{LockDelay: -2}, "LockDelay is negative"},
+		{Options{LockDelay: None}, ""},
 		{Options{LockDelay: time.Hour + 1}, "over the store's greatest"},
+		{Options{MaxWaiting: -2}, "MaxWaiting -2 is negative"},
+		{Options{MaxWaiting: None, AskToGiveUp: AskNobody}, ""},
 		{Options{PollMin: -1}, "PollMin is negative"},
 		{Options{PollMax: -1}, "PollMax is negative"},
 		{Options{PollMin: 2 * time.Second, PollMax: time.Second}, "PollMin 2s is more than PollMax 1s"},
@@ -117,6 +123,35 @@ func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
 	same(t, "HandOver", HandOver(*m.engine.Options().HandOver), HandOver{})
 	same(t, "MinHold", m.engine.Options().MinHold, 2*time.Second)
 	same(t, "the parent's MinHold", l.engine.Options().MinHold, time.Second)
+}
+
+func TestOptions_WithTurnsOffWhatTheParentHas(t *testing.T) {
+	on := &Options{
+		MaxWaiting: 3, Wait: time.Hour, MinHold: time.Second, MaxHold: time.Minute, LockDelay: time.Second, AskToGiveUp: "a deploy",
+		NoRenew: On, Reentrant: On,
+	}
+	off := &Options{
+		MaxWaiting: None, Wait: None, MinHold: None, MaxHold: None, LockDelay: None, AskToGiveUp: AskNobody,
+		NoRenew: Off, Reentrant: Off,
+	}
+	l := locker(t, memstore.New(), on)
+	want := locker(t, memstore.New(), nil).engine.Options()
+	for name, m := range map[string]*Locker{"a child": l.With(off), "its child": l.With(off).With(nil), "one of New": locker(t, memstore.New(), off)} {
+		if err := m.engine.Err(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		o := m.engine.Options()
+		same(t, name+": MaxWaiting", o.MaxWaiting, want.MaxWaiting)
+		same(t, name+": Wait", o.Wait, want.Wait)
+		same(t, name+": MinHold", o.MinHold, want.MinHold)
+		same(t, name+": MaxHold", o.MaxHold, want.MaxHold)
+		same(t, name+": LockDelay", o.LockDelay, want.LockDelay)
+		same(t, name+": AskToGiveUp", o.AskToGiveUp, want.AskToGiveUp)
+		same(t, name+": NoRenew, Reentrant", o.NoRenew || o.Reentrant, false)
+	}
+	again := l.With(off).With(on).engine.Options()
+	same(t, "turned on again: MaxWaiting", again.MaxWaiting, 3)
+	same(t, "turned on again: AskToGiveUp", again.AskToGiveUp, "a deploy")
 }
 
 func TestOptions_WhatTheStoreLacksIsUnsupported(t *testing.T) {

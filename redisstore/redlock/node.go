@@ -144,7 +144,7 @@ func (n *node) queue(j *job) (answer string, err error, over bool) {
 	switch {
 	case j.vote != nil && j.vote.released.Load(): //mutant:redlock-no-vote-behind-release
 		return "", errReleased, true
-	case n.state != up:
+	case n.state != up: //mutant:redlock-away-node-left-alone
 		n.owe(j)
 		if n.err == nil {
 			return "", errNotYet, true
