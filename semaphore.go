@@ -13,12 +13,11 @@ import (
 // no state of its own and is safe for concurrent use.
 //
 // The number of slots should be the same for all who use the name. While two are
-// in use, as in a rolling deploy, a claim is granted only if it fits under the
-// smaller one, and what is held stays held. PostgreSQL cannot
-// do that: another number is ErrMismatch there while anybody holds or waits. A
-// lock of this name is ErrMismatch on every store. Between claims of a process
-// with two numbers there is no order of arrival; see Order in the package
-// documentation.
+// in use, as in a rolling deploy, what is held never exceeds the number of anybody
+// who holds, and what is held stays held. A claim for more than the smaller number
+// waits until nobody who counts on that holds anything. A lock of this name is
+// ErrMismatch on every store. Between claims of a process with two numbers there is
+// no order of arrival; see Order in the package documentation.
 type Semaphore struct{ slots engine.Target }
 
 // Semaphore returns the semaphore of the name with n slots, 1 to 2³⁰−1. A bad

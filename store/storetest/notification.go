@@ -185,6 +185,12 @@ func (t *trial) finds(find func(*client, *held)) {
 // one notification for it, with its name and token.
 func (c *client) woken(w store.Claim) *held {
 	c.t.Helper()
+	c.mu.Lock()
+	last, waits := c.waits[w.ID]
+	c.mu.Unlock()
+	if waits && !c.t.lacks(store.PromisePositionTTL) && store.Now().Sub(last) > w.PositionTTL {
+		panic(tooSlow) // its position may have lapsed before there was room
+	}
 	var notifications []store.Notification
 	c.t.until("the waiter has its notification", func() bool {
 		notifications = c.got(w.ID)

@@ -30,7 +30,8 @@ func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 }
 
 func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
-	const implements = "package s\nfunc (s *S) Describe() store.Description { return d }\n"
+	const described = "// # Stored form\n// # Guarantees\n// # Requirements\n// # Rights\n"
+	const implements = described + "package s\nfunc (s *S) Describe() store.Description { return d }\n"
 	const rest = "\nstoretest.Faults(t, linked)\nstoretest.Killed(t, killable)\nmutant.Catch(t, all)"
 	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)" + rest
 	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
@@ -82,9 +83,12 @@ var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory"}
 // mutated is the store on which the suites' own mutants are tried, in this package.
 const mutated = "memstore"
 
+// built is what stores are built on: it is none that a user opens.
+const built = "store/record"
+
 // unkilled are the stores whose memory ends with the process, and those that see at once that a process has ended, which
 // they have tests of their own for.
-var unkilled = []string{"memstore", "store/record", "filestore", "pgstore/pgadvisory"}
+var unkilled = []string{"memstore", built, "filestore", "pgstore/pgadvisory"}
 
 // inspect finds the packages that have a method Describe of a store, and says
 // what their tests leave out. Below internal, in prove and in recordtest are none:
@@ -104,7 +108,7 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 			return fs.SkipDir
 		}
 		if strings.HasSuffix(path, ".go") {
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution|parser.ParseComments)
 			if err != nil {
 				return err
 			}
@@ -122,8 +126,11 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 		}
 		name = filepath.ToSlash(name)
 		called := map[string]bool{}
-		isStore := false
+		isStore, doc := false, ""
 		for _, file := range files {
+			if !file.test {
+				doc += file.Doc.Text()
+			}
 			for _, d := range file.Decls {
 				f, ok := d.(*ast.FuncDecl)
 				if !ok || f.Body == nil {
@@ -147,6 +154,11 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 			continue
 		}
 		stores = append(stores, name)
+		if name != built {
+			for _, h := range lacking(doc) {
+				problems = append(problems, fmt.Sprintf("%s is a store, and its documentation has no heading %q, or has it out of its turn", name, h))
+			}
+		}
 		if slices.Contains(unlinked, name) {
 			called["Faults"] = true
 		}
@@ -165,6 +177,40 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 	slices.Sort(stores)
 	slices.Sort(problems)
 	return stores, problems
+}
+
+// A page of a store without a heading, or with one out of its turn, is found.
+func TestAStoreThatLeavesOutAHeadingIsFound(t *testing.T) {
+	for _, c := range []struct {
+		doc  string
+		want []string
+	}{
+		{"# Stored form\n\n# Guarantees\n\n# Order\n\n# Requirements\n\n# Rights\n", nil},
+		{"# Stored form\n\n# Guarantees\n\n# Requirements\n", []string{"Rights"}},
+		{"# Guarantees\n\n# Stored form\n\n# Requirements\n\n# Rights\n", []string{"Guarantees"}},
+		{"Rights\n", headings},
+	} {
+		if got := lacking(c.doc); !slices.Equal(got, c.want) {
+			t.Errorf("%q lacks %q, want %q", c.doc, got, c.want)
+		}
+	}
+}
+
+// headings are those of every store's page, in their order; others may be between.
+var headings = []string{"Stored form", "Guarantees", "Requirements", "Rights"}
+
+// lacking are the headings that a package's documentation does not have behind the one
+// before.
+func lacking(doc string) (all []string) {
+	lines := strings.Split(doc, "\n")
+	for _, h := range headings {
+		if at := slices.Index(lines, "# "+h); at >= 0 {
+			lines = lines[at+1:]
+		} else {
+			all = append(all, h)
+		}
+	}
+	return all
 }
 
 // describes reports whether f is a method Describe() store.Description.
