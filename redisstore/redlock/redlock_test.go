@@ -120,8 +120,8 @@ func (p patient) Ask(ctx context.Context, c store.Claim) (a store.Answer, err er
 	for begun := time.Now(); time.Since(begun) < patience; {
 		asked := time.Now()
 		a, err = p.Store.Ask(ctx, c)
-		// What the nodes need longer for than the claim lasts is given up, and says which of
-		// the two it was. It was the machine's fault only if it took so long.
+		// An ask ends after the claim's TTL, a second at least, if the nodes are slower than
+		// that. One that failed sooner has another reason.
 		unanswered := errors.Is(err, store.ErrUnavailable) && time.Since(asked) >= max(c.TTL, time.Second)
 		if err == nil || ctx.Err() != nil || !unanswered && !strings.Contains(err.Error(), "took longer than the TTL") {
 			break
