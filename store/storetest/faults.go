@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,7 +84,9 @@ func Faults(t *testing.T, c Linked) {
 						if c.Within != nil {
 							within = append(within, c.Within)
 						}
-						runWithin(t, within, func(t *testing.T) { run(newTrial(t, nil, d), c, after) })
+						runWithin(t, within, func(t *testing.T) {
+							untilInTime(t, func(t *trial) { run(t, c, after) }, func(int) *trial { return newTrial(t, nil, d) })
+						})
 					})
 				}
 			})
@@ -135,14 +138,19 @@ func (t *trial) warm(s store.Store, p store.Process) {
 	t.given(s, store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(s, claim).Token})
 }
 
-// granted asks for the claim, until that is clear.
+// granted asks for the claim, until that is clear. One that was over before its answer
+// came, as the machine was slow, ends the trial.
 func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
 	t.Helper()
+	began := store.Now()
 	t.until("an ask is answered: "+c.Name, func() bool {
 		ctx, cancel := t.once()
 		defer cancel()
 		var err error
-		if a, err = s.Ask(ctx, c); err != nil && store.Definite(err) {
+		if a, err = s.Ask(ctx, c); errors.Is(err, store.ErrLost) && store.Now().Sub(began) > min(c.TTL, c.PositionTTL) {
+			panic(tooSlow)
+		}
+		if err != nil && store.Definite(err) {
 			t.Fatalf("ask for %q: %v", c.Name, err)
 		}
 		return err == nil
@@ -285,17 +293,26 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	waits := t.lasting(p, theirs.Name, t.lastsLong())
 	ctx, cancel := context.WithCancel(t.ctx)
 	var keeping sync.WaitGroup
+	var slow atomic.Bool // one was over before its owner came to renew it
 	again := func(what string, once func(context.Context) error) {
+		kept := store.Now() // that long ago at most
 		keeping.Go(func() {
 			for ctx.Err() == nil {
 				one, cancel := t.once()
+				sent := store.Now()
 				err := once(one)
 				if cancel(); errors.Is(err, store.ErrLost) && ctx.Err() == nil {
-					t.Errorf("%s beside them is lost: %v", what, err) // this would show nothing
+					if store.Now().Sub(kept) > t.lastsLong()/2 {
+						slow.Store(true)
+					} else {
+						t.Errorf("%s beside them is lost: %v", what, err) // this would show nothing
+					}
 					return
 				}
 				pause := t.lastsLong() / 4
-				if err != nil { // with another pause as long it may be over
+				if err == nil {
+					kept = sent
+				} else { // with another pause as long it may be over
 					pause = silent / 10
 				}
 				select {
@@ -317,6 +334,9 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	return func() {
 		cancel()
 		keeping.Wait()
+		if slow.Load() {
+			panic(tooSlow)
+		}
 	}
 }
 

@@ -76,14 +76,11 @@ func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 					t.Skip("the store is no NameWatcher: observers poll it")
 				}
 				runWithin(t, within, func(t *testing.T) {
-					for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
+					untilInTime(t, p.run, func(again int) *trial {
 						tr := newTrial(t, open, d)
 						tr.short = min(tr.short<<min(again, 10), max(tr.short, tr.long/4)) // a slow machine gets more time
-						if p.inTime(tr) {
-							return
-						}
-					}
-					t.Fatal("this machine is too busy: each time an ask took longer than what it asked for lasts")
+						return tr
+					})
 				})
 			})
 		}
@@ -130,15 +127,26 @@ func (p *promise) skips(s store.Store) string {
 // asked for was over before there was an answer.
 const tooSlow = "too slow to tell anything"
 
-// inTime runs the promise, and reports whether it told anything.
-func (p *promise) inTime(t *trial) bool {
+// untilInTime runs trials until one has told something.
+func untilInTime(t *testing.T, run func(*trial), next func(again int) *trial) {
+	t.Helper()
+	for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
+		if inTime(next(again), run) {
+			return
+		}
+	}
+	t.Fatal("this machine is too busy: each time an ask took longer than what it asked for lasts")
+}
+
+// inTime runs the trial, and reports whether it told anything.
+func inTime(t *trial, run func(*trial)) bool {
 	t.Helper()
 	defer func() {
 		if r := recover(); r != nil && r != tooSlow {
 			panic(r)
 		}
 	}()
-	p.run(t)
+	run(t)
 	return true
 }
 
