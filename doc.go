@@ -57,16 +57,19 @@
 // A process can still be stopped between looking at its lease and writing. So
 // each lease carries a fencing [Lease.Token], larger than that of any
 // conflicting hold before it: a resource that refuses tokens smaller than the
-// largest it has seen is safe even then. Package guard does that for SQL and Redis.
+// largest it has seen is safe even then. Package
+// [github.com/holdfast-go/holdfast/guard] does that for SQL,
+// [github.com/holdfast-go/holdfast/redisstore/redisguard] for Redis.
 //
 // # Contexts
 //
 // The context of a claim bounds its waiting, and nothing after that. Its values
 // reach the driver of the store with all calls that serve this claim alone, its
 // release too, so that a trace has them: never its end or its deadline. A call for
-// many claims at once, as a renewal, has no values; Claims of package store tells
-// what traces the driver which claims it serves. If your driver takes a
-// transaction from the context, give the store a client of its own.
+// many claims at once, as a renewal, has no values;
+// [github.com/holdfast-go/holdfast/store.Claims] tells what traces the driver
+// which claims it serves. If your driver takes a transaction from the context,
+// give the store a client of its own.
 //
 // # Errors
 //
@@ -80,9 +83,23 @@
 //
 // # Stores
 //
-// Package memstore is for one process and for tests, filestore for the
-// processes of one host; redisstore, pgstore, mysqlstore, mssqlstore, mongostore,
-// etcdstore, zkstore and natsstore are for a fleet, each a module of its own. What
-// each one promises is in its package documentation under the same headings.
-// docs/stores.md is a table to choose by, docs/design.md has the rule they all keep.
+// Package [github.com/holdfast-go/holdfast/memstore] is for one process and for tests,
+// [github.com/holdfast-go/holdfast/filestore] for the processes of one host. For a
+// fleet, each a module of its own, there are:
+//
+//   - Redis, Valkey: [github.com/holdfast-go/holdfast/redisstore], and on a majority of
+//     independent servers [github.com/holdfast-go/holdfast/redisstore/redlock]
+//   - PostgreSQL: [github.com/holdfast-go/holdfast/pgstore], and by its advisory locks
+//     [github.com/holdfast-go/holdfast/pgstore/pgadvisory]
+//   - MySQL, MariaDB: [github.com/holdfast-go/holdfast/mysqlstore]
+//   - SQL Server: [github.com/holdfast-go/holdfast/mssqlstore]
+//   - MongoDB: [github.com/holdfast-go/holdfast/mongostore]
+//   - etcd: [github.com/holdfast-go/holdfast/etcdstore]
+//   - ZooKeeper: [github.com/holdfast-go/holdfast/zkstore]
+//   - NATS: [github.com/holdfast-go/holdfast/natsstore]
+//
+// Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What
+// each one promises is in its package documentation under the same headings: Stored
+// form, Guarantees, Requirements, Rights. In the repository docs/stores.md is a table
+// to choose by, and docs/design.md has the rule they all keep.
 package holdfast

@@ -119,6 +119,12 @@ func (l *Lease) Context(parent context.Context) context.Context { return l.engin
 // latest. A later holder is never touched.
 func (l *Lease) Release() error { return l.engine().Release() }
 
+// ReleaseUnused is Release for a caller that did nothing under the lease, as one
+// whose work could not be started: no minimum hold (Options.MinHold) is kept for
+// it. A name that the caller holds by another lease too (Options.Reentrant) is kept
+// as Release keeps it.
+func (l *Lease) ReleaseUnused() error { return l.engine().ReleaseUnused() }
+
 // Renew renews the lease now, so that it lasts for ttl from the sending on,
 // and returns when the store has answered. It is meant for leases under
 // Options.NoRenew, which last no longer than that, and need it again before

@@ -57,8 +57,6 @@ func (all *LeaseSet) Renew(ctx context.Context, ttl time.Duration) error {
 // names one after another. See [Lease.Release].
 func (all *LeaseSet) Release() error { return all.engine().Release() }
 
-// ReleaseUnused is Release for a caller that did nothing under the leases, as
-// one whose work could not be started: no minimum hold (Options.MinHold) is kept
-// for them. A name that the caller holds by another lease too (Options.Reentrant)
-// is kept as Release keeps it.
+// ReleaseUnused is Release for a caller that did nothing under the leases: no
+// minimum hold (Options.MinHold) is kept for them. See [Lease.ReleaseUnused].
 func (all *LeaseSet) ReleaseUnused() error { return all.engine().ReleaseUnused() }

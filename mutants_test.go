@@ -138,6 +138,7 @@ var engineMutants = []mutant.Broken{
 	one("what waits long for its turn goes beside it", "TestRule5_PollsOfManyNamesGoABatchAtATime/200ms", "unanswered-hold-up-others", mutant.Value("time.AfterFunc(100*time.Millisecond, once)")),
 
 	one("what was not used keeps its minimum", "TestMinHold_IsNotKeptForLeasesThatWereNotUsed", "unused-keeps-minimum", mutant.Delete()),
+	one("one lease that was not used keeps its minimum", "TestMinHold_IsNotKeptForLeasesThatWereNotUsed", "one-unused-keeps-minimum", mutant.Delete()),
 	one("what was not used voids the minimum of others", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("true")),
 	one("the last to leave speaks for all", "TestMinHold_IsKeptForWhoUsedAnotherLease", "unused-for-others", mutant.Cond("h.users == 1")),
 

@@ -36,7 +36,7 @@ type Options struct {
 	// first answer is on its way do not count yet. A try is not affected. Default: no bound.
 	MaxWaiting int
 	// MinHold is how long the name stays taken from the grant on, even if it
-	// is released sooner, or its holder dies. [LeaseSet.ReleaseUnused] ends it.
+	// is released sooner, or its holder dies. [Lease.ReleaseUnused] ends it.
 	// Default 0.
 	MinHold time.Duration
 	// MaxHold is how long a lease may last: at its end it is lost, and given
@@ -79,7 +79,7 @@ type Options struct {
 	// that of a hand-over after what came next. Default: none, which costs
 	// nothing.
 	Observer func(Event)
-	// PollMin and PollMax bound the pause between looks on a store that cannot
+	// PollMin and PollMax bound the pause between polls on a store that cannot
 	// wake waiters: it grows by half each time, and follows the pace of the queue.
 	// PollMax is for who is next; with others ahead it can be as many times that, up to
 	// a quarter of the time that a position is kept. Default 10 ms and 800 ms; at least 1 ms.

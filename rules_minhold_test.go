@@ -120,6 +120,13 @@ func TestMinHold_IsNotKeptForLeasesThatWereNotUsed(t *testing.T) {
 			is(t, leases.Release(), ErrReleased)
 			empty(t, s.mem)
 		}
+		l := lock(t, locks, "a")
+		time.Sleep(time.Minute)
+		if err := l.ReleaseUnused(); err != nil {
+			t.Fatal(err)
+		}
+		is(t, l.ReleaseUnused(), ErrReleased)
+		empty(t, s.mem)
 	})
 }
 

@@ -16,12 +16,13 @@
 // Numbers are little-endian; instants are microseconds of the server's clock.
 // An entry is
 //
-//	token, since, expires   float64 each; 0, 0 and the end of the place while waiting
+//	token, since, expires   float64 each; 0, 0 and the end of the position while waiting
 //	id                      32 hexadecimal digits
-//	keep                    float64, microseconds
+//	minimum hold            float64, microseconds
 //	length of owner         uint16
 //	length of reason        uint8
-//	delay, upgrade token            float64 each
+//	lock delay              float64, microseconds
+//	upgrade token           float64
 //	limit, weight, want, turn   uint32 each; want is above weight while an
 //	                        upgrade is pending; turn is counted by the owner:
 //	                        changes of weight, or tokens used of a block
@@ -33,14 +34,14 @@
 //
 // The hash has the field "h": what the string begins with, then how many ask the
 // holders to give up (uint32), the weight of all holds (float64), the number of holds and of entries
-// (uint32), the place of the next entry, the earliest end of an entry and the
+// (uint32), the position of the next entry, the earliest end of an entry and the
 // instant up to when the key lives, less the retention (float64), the height of
 // the tree and the length of an id (uint8), and the id of the hold whose upgrade
 // is pending, if one is; then of each limit the limit, how many entries have it and
-// how many of those hold (uint32). Each entry is the field of its id: its place (float64), which grows in
-// the order of the queue, and the entry as above. The field "#" and the place has
+// how many of those hold (uint32). Each entry is the field of its id: its position (float64), which grows in
+// the order of the queue, and the entry as above. The field "#" and the position has
 // the id. The fields "t", a level, ":" and a number are the nodes of a tree over
-// the places, 16 children each: of each child the earliest end of an entry
+// the positions, 16 children each: of each child the earliest end of an entry
 // (float64), then of each how many entries there are, then how many of those ask the
 // holders to give up (uint32). So an operation
 // reads and writes its own entry, the nodes above it, and those whom it lets in,
@@ -138,7 +139,7 @@
 //	+evalsha +eval +mget +exists +set +time +publish   to lock
 //	+hmget +hset +hdel +del +pexpire          once many wait for a name, or have it
 //	+hgetall                                  to list such a name
-//	+subscribe +ping                          to be woken; without, waiters look now and then
+//	+subscribe +ping                          to be woken; without, waiters poll
 //	+scan                                     to list all names
 //	+info                                     for what is checked at start; without, less is
 //

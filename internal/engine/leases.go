@@ -96,6 +96,12 @@ func (all *Leases) ReleaseUnused() error {
 	return all.Release()
 }
 
+// ReleaseUnused is Release by a caller that did nothing under the lease.
+func (l *Lease) ReleaseUnused() error {
+	l.unused() //mutant:one-unused-keeps-minimum
+	return l.Release()
+}
+
 // unused notes that nothing was done under the lease. It counts if the lease is
 // the only one of its hold that is left, and was the first: it says nothing of
 // what others did.

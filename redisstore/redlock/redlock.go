@@ -20,10 +20,10 @@
 //
 //	since, expires, order, P  float64 each; P is the number of the newest ask
 //	id                        32 hexadecimal digits
-//	keep                      float64, microseconds
+//	minimum hold              float64, microseconds
 //	length of owner           uint16
 //	length of reason          uint8
-//	delay                     float64
+//	lock delay                float64, microseconds
 //	limit, weight, used       uint32 each
 //	n                         uint16, the size of the block of tokens
 //	flags                     uint8: 1 granted here, 2 shown, 4 accepted
@@ -62,7 +62,7 @@
 // nodes have clocks that agree. A claim can also be passed by one that had a
 // majority before the first one had reached most nodes. A position that lapsed, as
 // its owner stood still for too long, begins again at the end. A try does not
-// wait, so it has no place to keep.
+// wait, so it has no position to keep.
 //
 // # Tokens
 //
@@ -116,7 +116,7 @@
 //	+evalsha +get +mget +set +time +publish           to lock
 //	+pexpire                                          to renew and release while a node's memory is full
 //	+info +script|exists +script|load +setnx          to find out whether the node has forgotten
-//	+subscribe +ping                                  to be woken; without, waiters look now and then
+//	+subscribe +ping                                  to be woken; without, waiters poll
 //	+scan                                             to list all names
 //
 // The clients need +select besides for a database other than 0.

@@ -26,7 +26,7 @@ const (
 
 // Watch implements [store.Watcher]: one subscription a node, each on a
 // connection of its own, until Close. It returns once a majority hear; the
-// others follow, and then tell everybody to look. A notification is passed on if it is
+// others follow, and then tell everybody to poll. A notification is passed on if it is
 // about the newest number that its claim was asked with, once for each, or of a
 // waiter that asks for a hold, once for each of its numbers, and
 // never carries a token.
