@@ -111,9 +111,9 @@ func (l *Locker) Break(ctx context.Context, b Break) error {
 	}
 	id, err := store.ParseID(b.ID)
 	if b.By == "" {
-		b.By = thisUser()
+		b.By = thisUser() //mutant:break-by-this-user
 	}
-	text := b.By + ": " + b.Reason
+	text := b.By + ": " + b.Reason //mutant:break-says-who
 	switch {
 	case err != nil:
 		return bad("the ID %.100q is none", b.ID)

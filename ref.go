@@ -120,5 +120,5 @@ func (l *Locker) Release(ctx context.Context, ref Ref) error {
 	if err != nil {
 		return err
 	}
-	return lease.Release()
+	return lease.Release() //mutant:detached-given-back
 }

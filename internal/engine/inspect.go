@@ -145,7 +145,8 @@ func (all *Leases) Renew(ctx context.Context, ttl time.Duration) error {
 	errs := make([]error, len(all.parts))
 	var calls sync.WaitGroup
 	for i, l := range all.parts {
-		calls.Go(func() { errs[i] = l.Renew(ctx, ttl) }) // together, so that they go in one batch
+		// Together, so that they go in one batch.
+		calls.Go(func() { errs[i] = l.Renew(ctx, ttl) }) //mutant:several-renewed-in-one-call
 	}
 	calls.Wait()
 	return errors.Join(errs...)

@@ -75,7 +75,7 @@ func (h *hold) observe(kind EventKind, after time.Duration, err error) {
 func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
 	return Event{
 		Kind: kind, Name: h.Name, Store: h.e.desc.Store, Token: h.Used, After: max(after, 0), Err: err,
-		ID: h.ID, Owner: h.s.Owner, Context: h.values,
+		ID: h.ID, Owner: h.s.Owner, Context: h.values, //mutant:event-of-a-hold-says-whose
 	}
 }
 
@@ -139,7 +139,7 @@ func (r *request) failed(err error) error { return r.w.failed(&r.values, r.claim
 func (w *Target) event(kind EventKind, of *values, id store.ID, began clock.Instant, err error) Event {
 	return Event{
 		Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err,
-		ID: id, Owner: w.l.s.Owner, Context: of,
+		ID: id, Owner: w.l.s.Owner, Context: of, //mutant:event-of-a-claim-says-whose
 	}
 }
 
