@@ -94,7 +94,8 @@ type Options struct {
 	Prefix string
 }
 
-// A Store keeps locks in etcd. Its methods are safe for concurrent use.
+// A Store keeps locks in etcd: a [store.Store] that is also a Watcher, a NameWatcher,
+// a Poller, an Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct{ record.WatchStore }
 
 // New returns a Store on the client, which stays the caller's: it is never

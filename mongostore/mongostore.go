@@ -77,7 +77,7 @@
 // These actions on the collection suffice:
 //
 //	find, insert, update   to lock
-//	changeStream           to be woken; without, waiters look now and then
+//	changeStream           to be woken; without, waiters poll
 //	createIndex            to make the index; without, have somebody make it, or documents stay
 package mongostore
 
@@ -103,7 +103,8 @@ type Options struct {
 	Collection string
 }
 
-// A Store keeps locks in a collection. Its methods are safe for concurrent use.
+// A Store keeps locks in a collection: a [store.Store] that is also a Watcher, a
+// Poller, an Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
 	record.WatchStore
 	b *backend

@@ -102,7 +102,8 @@ func (o *Options) filled() (all Options, err error) {
 func (o *Options) locks() string    { return "[" + o.Schema + "].[" + o.Table + "]" }
 func (o *Options) sessions() string { return "[" + o.Schema + "].[" + o.Table + "_sessions]" }
 
-// A Store keeps locks in two tables. Its methods are safe for concurrent use.
+// A Store keeps locks in two tables: a [store.Store] that is also a Poller, an
+// Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
 	*record.Store
 	b *backend

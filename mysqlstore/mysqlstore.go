@@ -107,7 +107,8 @@ type Options struct {
 	Table string
 }
 
-// A Store keeps locks in three tables. Its methods are safe for concurrent use.
+// A Store keeps locks in three tables: a [store.Store] that is also a Poller, an
+// Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
 	*record.Store
 	b *backend

@@ -111,8 +111,8 @@ type Options struct {
 	Domain string
 }
 
-// A Store keeps locks in NATS: a [store.Store] that is also a Watcher, a Poller, an
-// Inspector and a Checker. Its methods are safe for concurrent use.
+// A Store keeps locks in NATS: a [store.Store] that is also a Watcher, a NameWatcher,
+// a Poller, an Inspector and a Checker. Its methods are safe for concurrent use.
 type Store struct {
 	record.WatchStore
 	b *backend

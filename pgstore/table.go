@@ -39,7 +39,7 @@ type Options struct {
 	Schema, Table string
 
 	// NoListen keeps the Store from having a connection of its own on which it
-	// is told who is next: waiters look now and then instead. It is for where
+	// is told who is next: waiters poll instead. It is for where
 	// each connection counts; a pooler in between is found out.
 	NoListen bool
 
@@ -102,7 +102,7 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 // NewDB returns a Store on a database/sql pool, which stays the caller's: it is
 // never closed here, and must be open for as long as the Store is used. With
 // the driver of pgx (package stdlib) waiters are woken as with New; with another
-// they look now and then. A bound on such a pool's connections also bounds
+// they poll. A bound on such a pool's connections also bounds
 // renewals: when others keep all of them in use for longer than a TTL, leases are
 // lost, and [Store.Check] warns of that. With the driver of pgx renewals and
 // releases have connections beside the pool, as with New. NewDB does no I/O. The error matches

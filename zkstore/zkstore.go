@@ -135,7 +135,9 @@ type Auth struct {
 	Secret string // what the scheme wants to know
 }
 
-// A Store keeps locks in ZooKeeper. Its methods are safe for concurrent use.
+// A Store keeps locks in ZooKeeper: a [store.Store] that is also a Watcher, a
+// NameWatcher, a Poller, an Inspector and a Checker. Its methods are safe for
+// concurrent use.
 type Store struct {
 	record.WatchStore
 	backend *backend

@@ -185,7 +185,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 }
 
 // ReleaseAll implements [store.Store]: the statements go out together, up to
-// maxBatch in a round trip.
+// 64 in a round trip.
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
 	store.EachName(holds, maxBatch, func(i int) { out[i] = s.Release(ctx, holds[i]) })
