@@ -8,33 +8,8 @@
 // The Go API of this package is unstable: it may change in any release, and
 // docs/stability.md does not cover it. `holdfast prove` is the stable way to use it.
 //
-// # How a store joins
-//
-// By a line in the table ways, in open.go, and another in the table of what is
-// proved, in right_test.go:
-//
-//	"etcd": {open: openEtcd, network: true, driver: 5 * time.Second},
-//
-//	{"etcd", func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) }},
-//
-// open makes the store from the URL so that the driver makes all its
-// connections by the [Dial] that it is given: pgx has Config.DialFunc, the MySQL
-// driver RegisterDialContext, gRPC WithContextDialer, ZooKeeper's client
-// WithDialer, NATS CustomDialer, MongoDB's SetDialer. The connection is not
-// secured yet: a driver that does that itself is given it as it is. Nobody has
-// to say which addresses there are. Whatever is dialled, be it in the URL or
-// told by the server (a member of a cluster, a new primary), has a proxy of its
-// own in each process, made by the parent when it is first dialled; of several,
-// a fault strikes one or all. Each process looks at the connections that it has,
-// and one that does not go to such a proxy fails the run. Closing the store
-// frees the client too.
-//
-// driver is how much longer than its context an operation may take, because the
-// driver heeds none while it dials or reads; 0 if it does.
-//
 // What a store lacks (Description.Lacks) is left out of the workload and of the
-// checks, and listed in the report as not checked: see the table lacking, in
-// lacks.go. A store without [store.PromiseDeadline] has leases whose Deadline is
+// checks, and listed in the report as not checked. A store without [store.PromiseDeadline] has leases whose Deadline is
 // the zero time, and is judged without checks 1 and 4; what it granted is judged
 // by check 3, where a hold that was lost may have ended at any time before.
 package prove
