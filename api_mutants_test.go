@@ -21,7 +21,7 @@ var apiMutants = []mutant.Broken{
 	// Looking, breaking, and what is detached.
 	one("a break does not say who did it", "TestBreak_TheHolderIsToldWhoAndWhy", "break-says-who", mutant.Value("b.Reason")),
 	one("a break of this user is anybody's", "TestBreak_TheHolderIsToldWhoAndWhy", "break-by-this-user", mutant.Value(`"somebody"`)),
-	one("several are renewed one after another", "TestSeveral_RenewedByHandTogether", "several-renewed-in-one-call", mutant.Stmt("errs[i] = l.Renew(ctx, ttl)")),
+	one("several are renewed one after another", "TestSeveral_RenewedByHandTogether", "several-renewed-in-one-call", mutant.Stmt("for _, c := range calls {\nleases[0].hold.e.sched.byHand(c)\ntime.Sleep(time.Millisecond)\n}")),
 	one("what was detached is adopted and kept", "TestRelease_OfWhatAnotherProcessHasDetached", "detached-given-back", mutant.Return("map[bool]error{}[lease == nil]")),
 	one("an event of a hold has no claim", "TestObserver_EventsSayWhose", "event-of-a-hold-says-whose", mutant.Line("Owner: h.s.Owner, Context: h.values,")),
 	one("an event of a claim has no claim", "TestObserver_EventsSayWhose", "event-of-a-claim-says-whose", mutant.Line("Owner: w.l.s.Owner, Context: of,")),

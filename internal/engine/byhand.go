@@ -14,6 +14,7 @@ import (
 // A byHand is a call of Renew that waits for its answer. It is guarded by the
 // scheduler's lock.
 type byHand struct {
+	hold  *hold
 	ttl   time.Duration
 	until clock.Instant // the deadline that the ttl means at the call
 	done  chan struct{} // closed when the hold is renewed
@@ -37,27 +38,57 @@ func (s *settings) renewAt(from clock.Instant, after time.Duration) clock.Instan
 // Renew renews the lease now, so that it lasts for ttl from the sending on, and
 // returns when the store has answered.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
-	h := l.hold
-	if h.e.endless { //mutant:renewed-hand-ever
-		return l.errorf(fmt.Errorf("%w: renew: %s", store.ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
-	}
-	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL { //mutant:renewed-any-time
-		return l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", store.ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
-	}
-	if err := ctx.Err(); err != nil {
-		return l.errorf(err)
-	}
-	h.checkClock() //mutant:clock-looked-before-renewal
+	return renewTogether(ctx, ttl, l)[0]
+}
+
+// renewTogether is Renew of all of the leases, which are of one engine. What can go in one
+// call of the store does.
+func renewTogether(ctx context.Context, ttl time.Duration, leases ...*Lease) []error {
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
+	errs := make([]error, len(leases))
+	calls, under := make([]*byHand, 0, len(leases)), make([]context.Context, len(leases))
+	for i, l := range leases {
+		if under[i], errs[i] = l.toRenew(ctx, waiting, ttl); errs[i] == nil {
+			calls = append(calls, &byHand{hold: l.hold, ttl: ttl, done: make(chan struct{})})
+		}
+	}
+	leases[0].hold.e.sched.byHand(calls...) //mutant:several-renewed-in-one-call
+	for i, l := range leases {
+		if errs[i] == nil {
+			errs[i] = l.renewed(ctx, under[i], calls[0])
+			calls = calls[1:]
+		}
+	}
+	return errs
+}
+
+// toRenew is why the lease cannot be renewed for ttl, or the context that ends with it or
+// with the waiting.
+func (l *Lease) toRenew(ctx, waiting context.Context, ttl time.Duration) (context.Context, error) {
+	h := l.hold
+	if h.e.endless { //mutant:renewed-hand-ever
+		return nil, l.errorf(fmt.Errorf("%w: renew: %s", store.ErrUnsupported, h.e.desc.Lacks[store.PromiseDeadline]))
+	}
+	if d := &h.e.desc; ttl < d.MinTTL || ttl > d.MaxTTL { //mutant:renewed-any-time
+		return nil, l.errorf(fmt.Errorf("%w: renew for %v: this store allows %v to %v", store.ErrInvalid, ttl, d.MinTTL, d.MaxTTL))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, l.errorf(err)
+	}
+	h.checkClock() //mutant:clock-looked-before-renewal
 	h.mu.Lock()
 	under, why := l.join(waiting), l.why
 	h.mu.Unlock()
 	if why != nil {
-		return l.errorf(why)
+		return nil, l.errorf(why)
 	}
-	call := &byHand{ttl: ttl, done: make(chan struct{})}
-	h.e.sched.byHand(h, call)
+	return under, nil
+}
+
+// renewed waits for the call.
+func (l *Lease) renewed(ctx, under context.Context, call *byHand) error {
+	h := l.hold
 	select {
 	case <-call.done:
 		return nil
@@ -65,7 +96,7 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	}
 	err := h.e.sched.forget(h, call)
 	h.mu.Lock()
-	why = l.why
+	why := l.why
 	h.mu.Unlock()
 	switch {
 	case why == nil && err == nil:
@@ -80,20 +111,23 @@ func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return l.errorf(err)
 }
 
-// byHand has the hold renewed as soon as no renewal is under way. A shorter
+// byHand has the holds renewed as soon as no renewal of theirs is under way. A shorter
 // time than is left counts at once.
-func (s *scheduler) byHand(h *hold, call *byHand) {
+func (s *scheduler) byHand(calls ...*byHand) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.index < 0 {
-		return // just over: its leases will tell
+	for _, call := range calls {
+		h := call.hold
+		if h.index < 0 {
+			continue // just over: its leases will tell
+		}
+		h.renewAt = s.e.now()
+		call.until = s.e.deadlineOf(h.renewAt, call.ttl)
+		h.calls = append(h.calls, call)
+		h.handOver.left = 0                 // what its owner says about its time is for no other //mutant:handed-over-time-owner
+		h.ends(min(h.deadline, call.until)) //mutant:shorter-renewal-counts-answered
+		s.moved(h)
 	}
-	h.renewAt = s.e.now()
-	call.until = s.e.deadlineOf(h.renewAt, call.ttl)
-	h.calls = append(h.calls, call)
-	h.handOver.left = 0                 // what its owner says about its time is for no other //mutant:handed-over-time-owner
-	h.ends(min(h.deadline, call.until)) //mutant:shorter-renewal-counts-answered
-	s.moved(h)
 	s.arm()
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -142,12 +141,5 @@ func (l *Locker) Held() (all []*Lease) {
 
 // Renew renews all leases now, so that they last for ttl from the sending on.
 func (all *Leases) Renew(ctx context.Context, ttl time.Duration) error {
-	errs := make([]error, len(all.parts))
-	var calls sync.WaitGroup
-	for i, l := range all.parts {
-		// Together, so that they go in one batch.
-		calls.Go(func() { errs[i] = l.Renew(ctx, ttl) }) //mutant:several-renewed-in-one-call
-	}
-	calls.Wait()
-	return errors.Join(errs...)
+	return errors.Join(renewTogether(ctx, ttl, all.parts...)...)
 }

@@ -147,7 +147,7 @@ var releasePromises = []promise{
 	{name: "ReleaseAll_takes_a_thousand", run: func(t *trial) {
 		a := t.client()
 		all := make([]*held, manyHolds)
-		name := t.name()
+		name, began := t.name(), store.Now()
 		// Two readers a name: on twice as many names some stores begin to tidy up,
 		// which would wake those whom other subtests wait for.
 		const names = manyHolds / 2
@@ -169,6 +169,9 @@ var releasePromises = []promise{
 		taking.Wait()
 		if t.Failed() {
 			t.FailNow()
+		}
+		if !t.lacks(store.PromiseDeadline) && store.Now().Sub(began) > t.long/2 {
+			panic(tooSlow) // the first of them are about to expire
 		}
 		a.releaseAll(all...)
 		b := t.client()
