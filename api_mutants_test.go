@@ -10,6 +10,7 @@ var apiMutants = []mutant.Broken{
 	one("asked for ever", "TestGiveUp_WhenNobodyAsksAnyMoreThereIsANewChannel", "asked-for-ever", mutant.Delete()),
 	one("asked with the next renewal", "TestGiveUp_AHolderIsAskedAtOnceWhereTheStoreNotifies", "asked-with-next-renewal", mutant.Stmt("_ = of")),
 	one("asked in a break of the notifications, and not told", "TestGiveUp_AfterABreakInTheNotificationsAHolderLooks", "asked-during-break", mutant.Stmt("_ = of")),
+	one("asked before it subscribed, and not told", "TestGiveUp_AskedBeforeItSubscribesIsHeardThen", "asked-before-subscribed-heard", mutant.Stmt("_ = of")),
 	one("asked during a renewal, and not told", "TestGiveUp_AskedDuringARenewalRenewsOnceMore", "notified-during-renewal", mutant.Cond("h.toRenew && (h.flight == nil || func() bool { h.toRenew = false; return false }())")),
 	one("what has ended still listens", "TestGiveUp_NothingIsSentWhileNobodyAsks", "ended-still-listens", mutant.Delete()),
 	one("one in line asks nobody", "TestGiveUp_OneInLineAsksToo", "in-line-asks-nobody", mutant.Return(`""`)),

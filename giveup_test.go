@@ -66,6 +66,17 @@ func TestGiveUp_WhoAskedBeforeTheGrantIsHeardWithTheFirstRenewal(t *testing.T) {
 	})
 }
 
+// A request that comes while nobody listens yet is heard as soon as somebody does.
+func TestGiveUp_AskedBeforeItSubscribesIsHeardThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, withNotifications{s}, nil), "a")
+		asksFor(t, s.mem, "please")
+		same(t, "asked", over(listens(l)), true)
+		same(t, "renewals", len(s.made("renew")), 1)
+	})
+}
+
 // What nobody wants to know costs no call more, and who listens subscribes once.
 func TestGiveUp_NothingIsSentWhileNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -74,12 +85,21 @@ func TestGiveUp_NothingIsSentWhileNobodyAsks(t *testing.T) {
 		a, b := lock(t, locks, "a"), lock(t, locks, "b")
 		time.Sleep(35 * time.Second)
 		same(t, "calls", s.ops(), "try try renew renew renew")
+		listens(a)
+		same(t, "calls of the first who listens", s.ops(), "try try renew renew renew watch renew")
 		for range 3 {
 			a.AskedToGiveUp()
 			b.AskedToGiveUp()
 		}
-		time.Sleep(30 * time.Second)
-		same(t, "calls of those who listen", s.ops(), "try try renew renew renew watch renew renew renew")
+		time.Sleep(time.Second)
+		before := len(s.made())
+		time.Sleep(time.Minute)
+		n := 0
+		for _, c := range s.made()[before:] {
+			same(t, "call", c.op, "renew")
+			n += len(c.holds)
+		}
+		same(t, "renewals of two leases in a minute", n, 12)
 		release(t, a)
 		release(t, b)
 		same(t, "kept", locks.kept(), 0)
@@ -172,13 +192,14 @@ func TestGiveUp_AskedDuringARenewalRenewsOnceMore(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, withNotifications{s}, nil), "a")
 		asked := listens(l)
+		before := len(s.made("renew"))
 		s.on(func(*call) fate { return fate{back: 2 * time.Second} })
 		time.Sleep(11 * time.Second)
 		asksFor(t, s.mem, "please")
 		same(t, "asked already", over(asked), false)
 		time.Sleep(3 * time.Second)
 		same(t, "asked", over(asked), true)
-		same(t, "renewals", len(s.made("renew")), 2)
+		same(t, "renewals", len(s.made("renew"))-before, 2)
 	})
 }
 

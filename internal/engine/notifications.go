@@ -100,13 +100,20 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	}
 	told = told && h.noNotify //mutant:nobody-can-listen-said
 	h.under = nil
+	var listen []*hold
 	if err == nil {
 		for _, ch := range h.waiting { // who has polled until now polls once more
 			put(ch, store.Notification{}) //mutant:subscribed-again-looked
 		}
+		for _, of := range h.holds { // it may have been asked for while nobody listened
+			listen = append(listen, of) //mutant:asked-before-subscribed-heard
+		}
 	}
 	h.mu.Unlock()
 	close(under)
+	for _, of := range listen {
+		h.e.sched.notified(of)
+	}
 	if err != nil && !told && !h.e.isClosing() {
 		s.Logger.Warn("holdfast: no wake-ups, waiters poll", "store", h.e.desc.Store, "err", err, seeDoctor)
 	}
