@@ -14,4 +14,4 @@ import (
 )
 
 // LeftOut reports whether the driver for a URL was left out of this program by a build tag.
-func LeftOut(string) bool { return false }
+func LeftOut(url string) bool { return false }
