@@ -125,7 +125,7 @@ func TestMaxWaiting_ClaimsThatAreGrantedDoNotCount(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		same(t, "held", len(locks.Held()), 5)
-		_, err := locker(t, newLink(t), nil).With(&Options{MaxWaiting: -1}).Mutex("a").Lock(t.Context())
+		_, err := locker(t, newLink(t), nil).With(&Options{MaxWaiting: -2}).Mutex("a").Lock(t.Context())
 		is(t, err, ErrInvalid)
 	})
 }

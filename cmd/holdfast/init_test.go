@@ -26,7 +26,7 @@ func TestInitialisationStaysSmall(t *testing.T) {
 	t.Parallel()
 	for tag, most := range map[string][2]initialised{ // of the front and of all others
 		"holdfast_lean": {{96 << 10, 400}, {256 << 10, 1200}},
-		"":              {{320 << 10, 3300}, {1280 << 10, 9000}},
+		"":              {{294 << 10, 3300}, {1254 << 10, 9000}},
 	} {
 		t.Run("tag_"+tag, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,9 @@ func starts(trace string) (all []initialised) {
 			all = append(all, initialised{})
 		}
 		last := &all[len(all)-1]
-		last.bytes += bytes
+		if name != "encoding/gob" { // 27,000 bytes, and 167,000 since Go 1.27, in as many pieces: nats.go imports it
+			last.bytes += bytes
+		}
 		last.allocs += allocs
 	}
 	return all

@@ -1,7 +1,6 @@
 package mutant
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,6 +65,9 @@ func exactly(test string) string {
 // mark begins each line of package testing, under -test.v=test2json.
 const mark = "\x16"
 
+// unmarked takes away mark, and what is around an error since Go 1.27.
+var unmarked = strings.NewReplacer(mark, "", "\x0e", "", "\x0f", "")
+
 var (
 	// noServer is what package testserver says of a server that is not there,
 	// or does not start: of a mutant it says nothing.
@@ -75,7 +77,7 @@ var (
 )
 
 func parseRun(out []byte, err error, took time.Duration) *Run {
-	r := &Run{Err: err, Took: took, Output: bytes.ReplaceAll(out, []byte(mark), nil)}
+	r := &Run{Err: err, Took: took, Output: []byte(unmarked.Replace(string(out)))}
 	for line := range strings.Lines(string(out)) {
 		_, line, ours := strings.Cut(line, mark)
 		if !ours {
