@@ -92,12 +92,16 @@ var pollPromises = []promise{
 		}, func(time.Duration) (store.Instant, error) {
 			l, err := b.Store.(store.Poller).Poll(t.ctx, w)
 			if err == nil && l.From == 0 { // then asks keep it
-				r, err := b.Ask(t.ctx, w)
-				return r.From, err
+				l, err = b.Ask(t.ctx, w)
+			}
+			if err == nil && !t.lacks(store.PromiseInspect) {
+				if _, there := t.entry(name, w.ID); !there {
+					err = errors.New("the list does not have it")
+				}
 			}
 			return l.From, err
 		})
-		t.entries(name, h.ID, w.ID)
+		h.release()
 	}},
 	{name: "a_poll_of_another_limit_is_a_mismatch", poll: true, needs: slots, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
