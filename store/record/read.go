@@ -190,7 +190,7 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 			return nil, err
 		}
 		v.of, v.notes, v.traits, v.reportsEnd = rec, parseInbox(at, rec.Inbox), &s.traits, s.reportsEnd
-		s.lookUp(v)
+		v.learn(s.sessions.Known)
 		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
 		before := v.neighbors()
 		v.settle()
@@ -215,7 +215,7 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 				a.granted = append(a.granted, h)
 			}
 		}
-		s.lookUp(v) //mutant:record-own-session-asked-for
+		v.learn(s.sessions.Known) //mutant:record-own-session-asked-for
 		unknown := v.unknown(asked)
 		if len(unknown) == 0 {
 			a.ahead, a.taken = v.news(before, taken), taken
@@ -226,19 +226,6 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 		cancel()
 		if err != nil {
 			return nil, err
-		}
-	}
-}
-
-// lookUp notes in the view what is known here of sessions that it has not heard of: those
-// of the record at first, and once the operations are applied those that they brought in.
-func (s *records) lookUp(v *view) {
-	for _, in := range v.sessions() {
-		if _, has := v.left[in]; has {
-			continue
-		}
-		if left, known := s.sessions.Known(in); known {
-			v.left[in] = left
 		}
 	}
 }

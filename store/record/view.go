@@ -192,6 +192,19 @@ const (
 // askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
 const askedAgain = 256
 
+// learn notes what is known of sessions that the view has not heard of: of those of the
+// record at first, and once the operations are applied of those that they brought in.
+func (v *view) learn(known func(session.ID) (time.Duration, bool)) {
+	for _, in := range v.sessions() {
+		if _, has := v.left[in]; has {
+			continue
+		}
+		if left, known := known(in); known {
+			v.left[in] = left
+		}
+	}
+}
+
 // unknown is the sessions that matter and of which it is not known whether they live: those of
 // the holders, if anybody waits for them. To ask about each waiter would be
 // quadratic in a crowd; one that is granted is a holder. Where ends are reported, those who wait
