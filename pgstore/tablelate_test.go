@@ -71,7 +71,7 @@ func TestThePlaceOfAnAskThatFailedIsTakenOut(t *testing.T) {
 	h, _ := kept(t, other, "n")
 	mustHold(t, other, mutex("other"))
 	waits := mutex("other")
-	mustAsk(t, s, waits) // it keeps the short session alive
+	mustAsk(t, s, waits)            // it keeps the short session alive
 	s.claims.late = 2 * time.Second // the ask has that long to take its place
 	s.seen.set("n", inUse)
 	_, back := cut(s, &s.do.session.left)

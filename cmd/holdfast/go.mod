@@ -8,7 +8,6 @@ require (
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/holdfast-go/holdfast/internal/mongosim v0.0.0
 	github.com/holdfast-go/holdfast/open/all v0.0.0
-	github.com/holdfast-go/holdfast/pgstore v0.0.0
 	github.com/holdfast-go/holdfast/prove v0.0.0
 	github.com/holdfast-go/holdfast/redisstore v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
@@ -44,6 +43,7 @@ require (
 	github.com/holdfast-go/holdfast/mssqlstore v0.0.0 // indirect
 	github.com/holdfast-go/holdfast/mysqlstore v0.0.0 // indirect
 	github.com/holdfast-go/holdfast/natsstore v0.0.0 // indirect
+	github.com/holdfast-go/holdfast/pgstore v0.0.0 // indirect
 	github.com/holdfast-go/holdfast/zkstore v0.0.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
