@@ -85,16 +85,19 @@ var pollPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
+		var lapses store.Instant // when it would have lapsed, had no poll kept it; 0 once that was looked at
 		t.stays("a position", func(d time.Duration) store.Instant {
 			b.withdraw(w)
 			w = b.lock(name, withPositionTTL(d))
+			lapses = store.Now().Add(2 * d)
 			return b.refused(w).From
 		}, func(time.Duration) (store.Instant, error) {
 			l, err := b.Store.(store.Poller).Poll(t.ctx, w)
 			if err == nil && l.From == 0 { // then asks keep it
 				l, err = b.Ask(t.ctx, w)
 			}
-			if err == nil && !t.lacks(store.PromiseInspect) {
+			if err == nil && lapses != 0 && store.Now() > lapses && !t.lacks(store.PromiseInspect) {
+				lapses = 0 // once: a list is dear
 				if _, there := t.entry(name, w.ID); !there {
 					err = errors.New("the list does not have it")
 				}
