@@ -36,6 +36,7 @@ var runExits = []item{
 var otherExits = map[string][]item{
 	"holdfast-ls":     {{"0", "Listed, also if nobody holds anything."}, {"128+N", "Signal N ended --watch."}},
 	"holdfast-top":    {{"0", "Left by q."}, {"128+N", "Signal N ended it; Ctrl-C is 130."}},
+	"holdfast-ui":     {{"128+N", "Signal N ended it; Ctrl-C is 130."}},
 	"holdfast-show":   {{"0", "Shown, also if nobody holds or waits."}},
 	"holdfast-check":  {{"0", "Held by this id (and token)."}, {"76", "Not, or not any more."}},
 	"holdfast-wait":   {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
