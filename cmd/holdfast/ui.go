@@ -27,9 +27,11 @@ the page, and goes on until a signal ends it.
 
 The page is served on 127.0.0.1 alone, and shows nothing without the token that is
 in its address. Give the address only to people who may see the locks. A request
-that names another host, or comes from the page of another site, is refused. To
-look from another machine, forward the port: ssh -L 8080:127.0.0.1:8080 HOST
-holdfast ui --port 8080. The page loads nothing from any other host.
+that names another host, or comes from the page of another site, is refused. The
+page loads nothing from any other host. To look from another machine, forward the
+port; -t ends ui there with ssh here:
+
+  ssh -t -o ExitOnForwardFailure=yes -L 8080:127.0.0.1:8080 HOST holdfast ui --port 8080
 
 The page changes nothing. With --allow-break it has a button that breaks a hold,
 as 'holdfast break' does, after a reason and a question.
