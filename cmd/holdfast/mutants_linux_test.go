@@ -122,6 +122,7 @@ var mutants = []mutant.Broken{
 	one("any answer breaks on the page", "TestUIBreaksOnlyAfterAReasonAndAYes", "cmd-ui-break-needs-yes", mutant.Line(`case asked.Answer == "no":`)),
 	one("no reason is needed on the page", "TestUIBreaksOnlyAfterAReasonAndAYes", "cmd-ui-break-needs-a-reason", mutant.Cond("WAS && false")),
 	one("the page gets control characters", "TestUIEscapesWhatOthersWrote", "cmd-controls-shown", mutant.Cond("true")),
+	one("what could not be read is lost", "TestUIDoesNotTakeForGoneWhatItCouldNotRead", "cmd-ui-lacking-is-not-gone", mutant.Line("case true:")),
 	one("what was given back is lost", "TestUITellsWhatWasLostAndNotWhatWasGivenBack", "cmd-ui-late-with-a-renewal", mutant.Line("case true:")),
 	one("what was freed is held", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-held", mutant.Line("case e.Freed && e.Token < 0:")),
 	one("what was freed is in the way", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-in-the-way", mutant.Cond("e.Granted")),

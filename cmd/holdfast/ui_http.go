@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -118,6 +119,9 @@ func (u *uiPage) doBreak(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, err.Error())
 		return
 	}
+	u.mu.Lock() // at once: it may be gone before it is read again
+	u.lost.tell(hold, "broken", "this page: "+reason, time.Now())
+	u.mu.Unlock()
 	answer(w, http.StatusOK, said{Said: printable(hold.Name) + ": broken; the next gets the lock when the hold has expired"})
 }
 

@@ -22,27 +22,27 @@ type loss struct {
 // losses can be seen: a hold that is simply gone has been given back, for all we know. It was lost if it was late
 // with a renewal before, or if the store did not answer for longer than the hold could last.
 type losses struct {
-	list  []loss // the newest first
-	last  map[string]*seenHold
-	at    time.Time // of last
+	list []loss               // the newest first
+	seen map[string]*seenHold // by id, those that are not known to be gone
+	told map[string]time.Time // by id, those that were judged, and when
+}
+
+// A seenHold is a hold as it was read last.
+type seenHold struct {
+	line  line
+	at    time.Time // when it was read
+	most  int64     // milliseconds that it had left after a renewal, as far as was seen
 	quiet bool      // the store did not answer since
 }
 
-// A seenHold is one of the last whole reading.
-type seenHold struct {
-	line line
-	most int64 // milliseconds that it had left after a renewal, as far as was seen
-	told bool  // it is in the list
-}
+// What is remembered of holds that cannot be judged.
+const (
+	mostUnread = 10_000      // holds that the newest reading lacks, because it has an error
+	toldTime   = time.Minute // of one that was told and is gone: longer than a read, which may have begun before
+)
 
-// see takes the next reading. One that lacks names says nothing of what has gone.
+// see takes the next reading. One with an error says nothing of what it lacks.
 func (x *losses) see(r *reading) {
-	if unanswered(r.err) {
-		x.quiet = true
-	}
-	if r.err != nil {
-		return
-	}
 	now := map[string]*seenHold{}
 	lines := linesOf(r.states, r.at)
 	for i := range lines {
@@ -50,44 +50,70 @@ func (x *losses) see(r *reading) {
 		if l.State == "waiting" {
 			continue
 		}
-		h := &seenHold{line: l, most: l.Expires}
-		before := x.last[l.ID]
+		h := &seenHold{line: l, at: r.at, most: l.Expires}
+		before := x.seen[l.ID]
 		if before != nil {
-			h.most, h.told = max(h.most, before.most), before.told
+			h.most = max(h.most, before.most)
 		}
-		switch {
-		case (l.State == "broken" || l.State == "freed") && !h.told:
-			h.told = true
-			x.add(loss{l, "broken", l.Broken, r.at})
-		case l.State == "expired":
-			if before != nil && !h.told {
+		switch l.State {
+		case "broken", "freed":
+			x.tell(&l, "broken", l.Broken, r.at)
+		case "expired":
+			if before != nil {
 				x.ended(before, r.at)
 			}
-			h.told = true // whatever it was
+			x.judged(l.ID, r.at) // whatever it was
 		}
 		now[l.ID] = h
 	}
-	for id, h := range x.last {
-		if now[id] == nil && !h.told {
+	unread := 0
+	for id, h := range x.seen {
+		switch {
+		case now[id] != nil:
+		case r.err == nil: //mutant:cmd-ui-lacking-is-not-gone
 			x.ended(h, r.at)
+		case unread < mostUnread:
+			h.quiet = h.quiet || unanswered(r.err)
+			now[id] = h
+			unread++
 		}
 	}
-	x.last, x.at, x.quiet = now, r.at, false
+	x.seen = now
+	for id, at := range x.told {
+		if now[id] == nil && r.at.Sub(at) > toldTime {
+			delete(x.told, id)
+		}
+	}
 }
 
 // ended judges a hold that is no more, or that keeps its name taken only.
 func (x *losses) ended(h *seenHold, at time.Time) {
-	gap := at.Sub(x.at).Milliseconds()
+	gap := at.Sub(h.at).Milliseconds()
 	switch {
 	case gap < h.line.Expires:
 	case h.line.Expires < h.most/2: //mutant:cmd-ui-late-with-a-renewal
-		x.add(loss{h.line, "expired", "it was not renewed in time", at})
-	case x.quiet && gap > h.most:
-		x.add(loss{h.line, "expired", "the store did not answer for so long; it may have been given back just before", at})
+		x.tell(&h.line, "expired", "it was not renewed in time", at)
+	case h.quiet && gap > h.most:
+		x.tell(&h.line, "expired", "the store did not answer for so long; it may have been given back just before", at)
 	}
 }
 
-func (x *losses) add(l loss) {
-	x.list = slices.Insert(x.list, 0, l)
-	x.list = x.list[:min(len(x.list), mostLost)]
+// tell lists a hold as lost, once.
+func (x *losses) tell(l *line, how, why string, at time.Time) {
+	if !x.judged(l.ID, at) {
+		x.list = slices.Insert(x.list, 0, loss{*l, how, why, at})
+		x.list = x.list[:min(len(x.list), mostLost)]
+	}
+}
+
+// judged notes that there is nothing more to tell of a hold, and reports whether that was so before.
+func (x *losses) judged(id string, at time.Time) bool {
+	_, was := x.told[id]
+	if !was {
+		if x.told == nil {
+			x.told = map[string]time.Time{}
+		}
+		x.told[id] = at
+	}
+	return was
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -329,33 +330,62 @@ func TestUITellsWhatWasLostAndNotWhatWasGivenBack(t *testing.T) {
 		"gone while the store was silent":    {[]*reading{lossReading(0, 30*s, nil), awayAfter(s), goneAfter(60 * s)}, "expired"},
 		"gone after a silence of an instant": {[]*reading{lossReading(0, 30*s, nil), awayAfter(s), goneAfter(5 * s)}, ""},
 	} {
-		var x losses
-		for _, r := range c.readings {
-			x.see(r)
-		}
-		switch {
-		case c.want == "" && len(x.list) > 0:
-			t.Errorf("%s: %+v", name, x.list)
-		case c.want != "" && (len(x.list) != 1 || x.list[0].how != c.want || x.list[0].line.Name != "a"):
-			t.Errorf("%s: %+v, want one that is %s", name, x.list, c.want)
+		switch list := lostIn(c.readings...); {
+		case c.want == "" && len(list) > 0:
+			t.Errorf("%s: %+v", name, list)
+		case c.want != "" && (len(list) != 1 || list[0].how != c.want || list[0].line.Name != "a"):
+			t.Errorf("%s: %+v, want one that is %s", name, list, c.want)
 		}
 	}
-	// A reading that lacks names says nothing of what has gone.
+}
+
+// lostIn is what was lost, by these readings.
+func lostIn(readings ...*reading) []loss {
 	var x losses
-	x.see(lossReading(0, 30*s, nil))
-	x.see(lossReading(29*s, s, nil))
-	part := goneAfter(31 * s)
-	part.err, part.part = holdfast.ErrUnavailable, true
-	x.see(part)
-	x.see(lossReading(32*s, 30*s, nil))
-	if len(x.list) != 0 {
-		t.Errorf("%+v", x.list)
+	for _, r := range readings {
+		x.see(r)
 	}
+	return x.list
+}
+
+// damaged is the reading, with a name besides that could not be read.
+func damaged(r *reading) *reading {
+	r.err = &message{"b: damaged", holdfast.ErrCorrupt}
+	return r
+}
+
+func TestUIListsLossesBesideADamagedName(t *testing.T) {
+	const s = time.Second
+	broken := func(e *store.Entry) { e.Broken = "alice@web-3: why" }
+	if list := lostIn(lossReading(0, 30*s, nil), damaged(lossReading(s, 29*s, broken)), damaged(goneAfter(2*s))); len(list) != 1 || list[0].how != "broken" {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestUIDoesNotTakeForGoneWhatItCouldNotRead(t *testing.T) {
+	const s = time.Second
+	late := func() []*reading { return []*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil)} }
+	if list := lostIn(append(late(), damaged(goneAfter(31*s)), lossReading(32*s, 30*s, nil))...); len(list) != 0 {
+		t.Errorf("renewed: %+v", list)
+	}
+	if list := lostIn(append(late(), damaged(goneAfter(29*s+s/2)), goneAfter(31*s))...); len(list) != 1 || list[0].how != "expired" {
+		t.Errorf("not renewed: %+v", list)
+	}
+	if list := lostIn(lossReading(0, 30*s, nil), damaged(goneAfter(s)), goneAfter(60*s)); len(list) != 0 {
+		t.Errorf("given back: %+v", list)
+	}
+}
+
+func TestUIForgetsOldLosses(t *testing.T) {
+	var x losses
 	for i := range 2 * mostLost {
-		x.add(loss{line: line{Token: int64(i)}})
+		x.tell(&line{ID: strconv.Itoa(i), Token: int64(i)}, "broken", "why", watchedAt)
 	}
 	if len(x.list) != mostLost || x.list[0].line.Token != 2*mostLost-1 {
 		t.Errorf("%d, the first is %+v", len(x.list), x.list[0])
+	}
+	if x.see(goneAfter(2 * toldTime)); len(x.told) != 0 {
+		t.Errorf("%d ids are kept", len(x.told))
 	}
 }
 
@@ -369,4 +399,31 @@ func TestUIListsWhatWasLost(t *testing.T) {
 	if s := x.state(); len(s.Lost) != 1 || s.Lost[0].Name != "alpha" || s.Lost[0].State != "broken" || s.Lost[0].Why != "alice@web-3: why" || s.Lost[0].Token != "5" {
 		t.Errorf("%+v", s.Lost)
 	}
+}
+
+// A hold that the page breaks may be gone before it is read again. It is listed once, also if the read that runs then
+// has it as it was before.
+func TestUIListsItsOwnBreakAtOnce(t *testing.T) {
+	x := newUITest(t, true, threeNames()...)
+	lists := func(want int) {
+		t.Helper()
+		if s := x.state(); len(s.Lost) != want || want > 0 && (s.Lost[0].Name != "alpha" || s.Lost[0].State != "broken" || s.Lost[0].Why != "this page: host is gone") {
+			t.Errorf("%+v", s.Lost)
+		}
+	}
+	x.store.err = &message{"a store: no answer", holdfast.ErrUnavailable}
+	x.request(http.MethodPost, "/break", breakAlpha(nil), nil)
+	lists(0)
+	x.store.err = nil
+	x.request(http.MethodPost, "/break", breakAlpha(nil), nil)
+	lists(1)
+	x.reads(readingOf(threeNames()...))
+	lists(1)
+	states := threeNames()
+	states[0].Entries[0].Broken = "alice@web-3: host is gone"
+	x.reads(readingOf(states...))
+	x.reads(damaged(readingOf(states[1:]...)))
+	x.reads(readingOf(states...))
+	x.reads(readingOf(states[1:]...))
+	lists(1)
 }
