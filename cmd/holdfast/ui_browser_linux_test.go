@@ -157,9 +157,7 @@ func newUIPage(t *testing.T, b *browser) (again func()) {
 	gone.Broken = "alice@web-1: web-3 is being replaced"
 	read(append(states, stateWith("report", gone))...)
 	read(states...)
-	server := httptest.NewServer(x.handler)
-	t.Cleanup(server.Close)
-	b.do(chromedp.Navigate(server.URL + "/#token=SECRET"))
+	x.opens(b, "#token=SECRET")
 	again = func() {
 		t.Helper()
 		read(states...)
@@ -167,6 +165,70 @@ func newUIPage(t *testing.T, b *browser) (again func()) {
 	}
 	again()
 	return again
+}
+
+// opens has the browser open the page, with this behind its address.
+func (x *uiTest) opens(b *browser, behind string) {
+	x.Helper()
+	server := httptest.NewServer(x.handler)
+	x.Cleanup(server.Close)
+	b.do(chromedp.Navigate(server.URL + "/" + behind))
+}
+
+// An address that is pasted into a tab that has the page only changes what is behind the #.
+func TestUITakesANewTokenInAnOpenTab(t *testing.T) {
+	t.Parallel()
+	b, x := newBrowser(t), newUITest(t, false, threeNames()...)
+	x.opens(b, "#token=OLD")
+	b.shows("the token is missing or wrong")
+	evaluate[string](b, `location.hash = "#token=SECRET"`)
+	b.shows("ask Anna")
+	b.until(`!location.href.includes("token") && document.getElementById("trouble").textContent === ""`)
+}
+
+// Who is about to press a button must not lose it.
+func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
+	t.Parallel()
+	b, x := newBrowser(t), newUITest(t, true, threeNames()...)
+	x.opens(b, "#token=SECRET")
+	b.shows("gamma")
+	b.do(chromedp.Focus(`[aria-label^="Break gamma"]`))
+	x.reads(readingOf(threeNames()[1:]...))
+	b.until(`!document.body.innerText.includes("alpha")`)
+	if focus := evaluate[string](b, `document.activeElement.getAttribute("aria-label") ?? ""`); !strings.HasPrefix(focus, "Break gamma") {
+		t.Errorf("the focus is on %q", focus)
+	}
+	// Two names that look the same stay two rows.
+	for _, note := range []string{"first", "second", "third"} {
+		x.reads(readingOf(stateWith("a\x1b", entryOf(1, 5, "web-1", note)), stateWith(`a\x1b`, entryOf(2, 5, "web-2", note))))
+		b.shows(note)
+	}
+	if rows := evaluate[int](b, `document.querySelectorAll("#names > li").length`); rows != 2 {
+		t.Errorf("%d rows", rows)
+	}
+	b.nothingWrong()
+}
+
+// That nothing was lost is said only of what was read.
+func TestUIDoesNotSayNothingOfWhatItCouldNotRead(t *testing.T) {
+	t.Parallel()
+	b, x := newBrowser(t), newUITest(t, false)
+	x.page.last = reading{}
+	x.opens(b, "#token=SECRET")
+	silent := func() {
+		t.Helper()
+		if text := evaluate[string](b, `document.getElementById("watched").textContent`); text != "" {
+			t.Error(text)
+		}
+	}
+	b.shows("read-only")
+	silent()
+	x.reads(readingOf(threeNames()...))
+	b.shows("Nothing, in the")
+	x.reads(damaged(readingOf(threeNames()...)))
+	b.shows("b: damaged")
+	silent()
+	b.nothingWrong()
 }
 
 // contrasts are the texts of the page that stand out too little from what is behind them (WCAG AA).

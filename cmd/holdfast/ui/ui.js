@@ -6,14 +6,18 @@ const least = 1000; // milliseconds between two questions
 const mostNames = 300; // shown at a time
 const openWaiters = 5; // a longer queue is closed at first
 
-// The token is in the address, behind the #, which no browser sends. It is kept for this tab alone, and taken out of the
-// address, so that it is in no picture of the window.
-const given = new URLSearchParams(location.hash.slice(1)).get("token");
-if (given) {
-	sessionStorage.setItem("token", given);
-	history.replaceState(null, "", location.pathname);
+let token = "";
+
+// takeToken takes the token, which is in the address behind the #, which no browser sends. It is kept for this tab alone,
+// and taken out of the address, so that it is in no picture of the window.
+function takeToken() {
+	const given = new URLSearchParams(location.hash.slice(1)).get("token");
+	if (given) {
+		sessionStorage.setItem("token", given);
+		history.replaceState(null, "", location.pathname);
+	}
+	token = sessionStorage.getItem("token") ?? "";
 }
-const token = sessionStorage.getItem("token") ?? "";
 
 let state = null; // the newest answer
 let stateAt = 0; // when it came, by performance.now
@@ -37,6 +41,7 @@ async function ask() {
 	if (asking || document.hidden) return;
 	asking = true;
 	let again = true;
+	const by = token;
 	try {
 		const answer = await call("state");
 		if (answer.ok) {
@@ -45,7 +50,7 @@ async function ask() {
 			show();
 		} else {
 			setText(at("trouble"), answer.body.said);
-			again = !answer.refused;
+			again = !answer.refused || by !== token;
 		}
 	} catch {
 		setText(at("trouble"), "holdfast ui does not answer: it has ended, or cannot be reached. What is shown here is old.");
@@ -80,25 +85,23 @@ function span(ms) {
 }
 
 // keyed makes the children of a list those of the items, in their order. A child of an item that was there before stays
-// the same element, with its focus and what was opened in it.
+// the same element, with its focus and what was opened in it. What has gone goes first: an element that is moved loses
+// its focus.
 function keyed(list, items, keyOf, create) {
-	const had = new Map();
-	for (const child of list.children) had.set(child.key, child);
-	let place = list.firstElementChild;
-	for (const item of items) {
+	const had = Map.groupBy(list.children, child => child.key);
+	const placed = items.map(item => {
 		const key = keyOf(item);
-		let child = had.get(key);
-		if (child) {
-			had.delete(key);
-		} else {
-			child = create(item);
-			child.key = key;
-		}
+		const child = had.get(key)?.shift() ?? create(item);
+		child.key = key;
+		return child;
+	});
+	for (const gone of had.values()) gone.forEach(child => child.remove());
+	let place = list.firstElementChild;
+	placed.forEach((child, i) => {
 		if (child === place) place = place.nextElementSibling;
 		else list.insertBefore(child, place);
-		child.update(item);
-	}
-	for (const child of had.values()) child.remove();
+		child.update(items[i]);
+	});
 }
 
 // An entry is one row: a holder, one who waits, or what was lost.
@@ -215,7 +218,8 @@ function show() {
 // tick lets the times go on.
 function tick() {
 	if (!state) return;
-	setText(at("watched"), state.lost.length === 0 ? "Nothing, in the " + span(state.watched_ms + since()) + " since holdfast ui was started." : "");
+	const sure = state.store && !at("trouble").textContent; // else something may have been missed
+	setText(at("watched"), sure && state.lost.length === 0 ? "Nothing, in the " + span(state.watched_ms + since()) + " since holdfast ui was started." : "");
 	for (const row of document.querySelectorAll(".entry, .lost > li")) row.tick();
 }
 
@@ -269,5 +273,10 @@ at("leave").addEventListener("click", () => at("breaking").close());
 at("filter").addEventListener("input", () => state && show());
 at("sort").addEventListener("change", () => state && show());
 document.addEventListener("visibilitychange", ask);
+addEventListener("hashchange", () => {
+	takeToken();
+	ask();
+});
 setInterval(tick, least);
+takeToken();
 ask();
