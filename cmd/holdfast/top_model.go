@@ -132,7 +132,7 @@ func (m *topModel) took(r *reading) tea.Cmd {
 		return tea.Quit
 	}
 	m.now, m.trouble = r.at, r.err
-	if !r.away() && (r.err == nil || len(r.states) > 0) {
+	if r.known() {
 		m.last = *r
 		m.arrange()
 	}

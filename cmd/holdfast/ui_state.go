@@ -31,7 +31,7 @@ func (u *uiPage) took(r *reading, pause time.Duration) error {
 	}
 	u.trouble, u.again = r.err, r.at.Add(pause)
 	u.lost.see(r)
-	if !r.away() && (r.err == nil || len(r.states) > 0) {
+	if r.known() {
 		u.last = *r
 	}
 	return nil
