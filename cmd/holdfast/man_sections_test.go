@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -91,7 +92,11 @@ func manualSections(page string) (sections []manualSection) {
 			".PP\nThe command finds\n" + list(givenVariables) +
 			".PP\n" + roff("and HOLDFAST_STORE, so that a holdfast in it uses the same store. If its URL has a user name or a password, it is \"withheld:\" there, which every holdfast refuses.") + "\n"
 	case other:
-		add("EXIT STATUS", list(append(exits, storeExits...)))
+		exits = append(exits, storeExits...)
+		if page == "holdfast-ui" || page == "holdfast-top" { // which ask again
+			exits = slices.DeleteFunc(exits, func(i item) bool { return i.what == "69" })
+		}
+		add("EXIT STATUS", list(exits))
 	default:
 		add("EXIT STATUS", roff(manualRoot)+"\n")
 	}
