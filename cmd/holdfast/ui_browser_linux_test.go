@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"flag"
 	"image"
@@ -22,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -119,7 +121,15 @@ func TestUIInABrowser(t *testing.T) {
 	if holder.over() {
 		t.Error("it was broken after a no")
 	}
-	ask()
+	// What was wrong can be put right, such as a reason that is too long with who breaks it.
+	b.until(`document.querySelector("dialog").open && document.activeElement.id === "reason"`)
+	evaluate[string](b, `document.activeElement.value = "x".repeat(199)`)
+	b.types(kb.Enter)
+	b.until(`document.activeElement.id === "yes"`)
+	b.types("yes" + kb.Enter)
+	b.shows("at most 200 are kept")
+	b.until(`document.activeElement.id === "reason"`)
+	evaluate[string](b, `document.activeElement.value = ""`)
 	b.types("web-3 goes" + kb.Enter)
 	b.until(`document.activeElement.id === "yes"`)
 	b.types("yes" + kb.Enter)
@@ -228,6 +238,90 @@ func TestUIDoesNotSayNothingOfWhatItCouldNotRead(t *testing.T) {
 	x.reads(damaged(readingOf(threeNames()...)))
 	b.shows("b: damaged")
 	silent()
+	b.nothingWrong()
+}
+
+// A queue of many is closed, and shows only the first of them.
+func TestUIShowsTheFirstOfALongQueue(t *testing.T) {
+	t.Parallel()
+	b, x := newBrowser(t), newUITest(t, false)
+	reads := func(waiters int) {
+		entries := []store.Entry{entryOf(1, 5, "web-1", "")}
+		for i := range waiters {
+			entries = append(entries, entryOf(byte(i+2), 0, "web-2", ""))
+		}
+		x.reads(readingOf(stateWith("a", entries...)))
+	}
+	reads(3)
+	x.opens(b, "#token=SECRET")
+	b.shows("3 wait")
+	b.until(`document.querySelector("details").open`)
+	reads(250)
+	b.shows("250 wait")
+	b.until(`!document.querySelector("details").open`)
+	b.do(chromedp.Click("summary"))
+	b.shows("and 150 more")
+	if rows := evaluate[int](b, `document.querySelectorAll("ol > li").length`); rows != 100 {
+		t.Errorf("%d rows", rows)
+	}
+	reads(240)
+	b.shows("and 140 more") // and it stays open
+	b.nothingWrong()
+}
+
+func TestUISaysHowOldItIs(t *testing.T) {
+	t.Parallel()
+	b, x := newBrowser(t), newUITest(t, false)
+	old := readingOf(threeNames()...)
+	old.at = time.Now().Add(-time.Minute)
+	if err := x.page.took(old, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	x.opens(b, "#token=SECRET")
+	b.shows("a store, read 1m")
+	x.reads(readingOf(threeNames()...))
+	b.until(`document.getElementById("store").textContent === "a store"`)
+	b.nothingWrong()
+}
+
+// A haltedStore breaks a hold only when it is told to.
+type haltedStore struct {
+	fakeStore
+	began, may chan struct{}
+}
+
+func (h *haltedStore) breakHold(context.Context, holdfast.Break) error {
+	close(h.began)
+	<-h.may
+	return nil
+}
+
+// The answer to a break that comes late does not end the next question.
+func TestUILeavesTheNextQuestionOpen(t *testing.T) {
+	t.Parallel()
+	b, x := newBrowser(t), newUITest(t, true, threeNames()...)
+	halted := &haltedStore{began: make(chan struct{}), may: make(chan struct{})}
+	x.page.store = halted
+	x.opens(b, "#token=SECRET")
+	b.shows("gamma")
+	asks := func(name string) {
+		t.Helper()
+		b.do(chromedp.Focus(`[aria-label^="Break ` + name + `"]`))
+		b.types(kb.Enter)
+		b.until(`document.activeElement.id === "reason"`)
+	}
+	asks("alpha")
+	b.types("why" + kb.Enter)
+	b.until(`document.activeElement.id === "yes"`)
+	b.types("yes" + kb.Enter)
+	<-halted.began
+	b.types(kb.Escape)
+	asks("beta")
+	close(halted.may)
+	b.shows("alpha: broken")
+	if !evaluate[bool](b, `document.querySelector("dialog").open && document.getElementById("breaking-what").textContent === "Break beta?"`) {
+		t.Error("the question is gone")
+	}
 	b.nothingWrong()
 }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"net"
 	"net/http"
@@ -115,8 +116,14 @@ func (u *uiPage) doBreak(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusConflict, "not broken: there is no such hold any more")
 		return
 	}
-	if err := u.store.breakHold(context.WithoutCancel(r.Context()), holdfast.Break{Name: hold.Name, ID: hold.ID, Token: hold.Token, Reason: reason}); err != nil {
-		refuse(w, http.StatusConflict, err.Error())
+	err := u.store.breakHold(context.WithoutCancel(r.Context()), holdfast.Break{Name: hold.Name, ID: hold.ID, Token: hold.Token, Reason: reason})
+	switch {
+	case err == nil:
+	case errors.Is(err, holdfast.ErrInvalid), errors.Is(err, holdfast.ErrLost), errors.Is(err, holdfast.ErrDenied):
+		refuse(w, http.StatusConflict, "not broken: "+err.Error())
+		return
+	default: // it may be broken or not
+		refuse(w, http.StatusBadGateway, err.Error())
 		return
 	}
 	u.mu.Lock() // at once: it may be gone before it is read again

@@ -86,15 +86,21 @@ func (x *losses) see(r *reading) {
 	}
 }
 
+const backBefore = "; it may have been given back just before"
+
 // ended judges a hold that is no more, or that keeps its name taken only.
 func (x *losses) ended(h *seenHold, at time.Time) {
 	gap := at.Sub(h.at).Milliseconds()
 	switch {
 	case gap < h.line.Expires:
 	case h.line.Expires < h.most/2: //mutant:cmd-ui-late-with-a-renewal
-		x.tell(&h.line, "expired", "it was not renewed in time", at)
+		why := "it was not renewed in time"
+		if gap > 3*leastPause.Milliseconds() { // long enough to come after all, or for a lease that nobody renews
+			why += backBefore
+		}
+		x.tell(&h.line, "expired", why, at)
 	case h.quiet && gap > h.most:
-		x.tell(&h.line, "expired", "the store did not answer for so long; it may have been given back just before", at)
+		x.tell(&h.line, "expired", "the store did not answer for so long"+backBefore, at)
 	}
 }
 

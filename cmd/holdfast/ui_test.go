@@ -188,7 +188,11 @@ func TestUIBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 		t.Errorf("%d %s %+v, want %+v", code, body, x.store.broken, want)
 	}
 	x.store.err = &message{"alpha: there is no such hold", holdfast.ErrLost}
-	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil); code != http.StatusConflict || !strings.Contains(body, "no such hold") {
+	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil); code != http.StatusConflict || !strings.Contains(body, "not broken: alpha: there is no such hold") {
+		t.Errorf("%d %s", code, body)
+	}
+	x.store.err = &message{"a store: no answer", holdfast.ErrUnavailable}
+	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil); code < 500 || strings.Contains(body, "not broken") {
 		t.Errorf("%d %s", code, body)
 	}
 }
@@ -244,6 +248,20 @@ func TestUISaysThatTheStoreIsAway(t *testing.T) {
 	}
 	x.reads(readingOf(threeNames()...))
 	if s := x.state(); s.Trouble != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestUIDoesNotKeepWhatIsGoneBesideADamagedName(t *testing.T) {
+	x := newUITest(t, false, threeNames()...)
+	denied := readingOf()
+	denied.err = &message{"a store: the list is not for this user", holdfast.ErrDenied}
+	x.reads(denied)
+	if s := x.state(); len(s.Names) != 3 || s.Trouble == "" {
+		t.Errorf("%+v", s)
+	}
+	x.reads(damaged(readingOf()))
+	if s := x.state(); len(s.Names) != 0 || s.Trouble != "b: damaged" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -373,6 +391,17 @@ func TestUIDoesNotTakeForGoneWhatItCouldNotRead(t *testing.T) {
 	}
 	if list := lostIn(lossReading(0, 30*s, nil), damaged(goneAfter(s)), goneAfter(60*s)); len(list) != 0 {
 		t.Errorf("given back: %+v", list)
+	}
+}
+
+// A lease that nobody renews has little left before it is given back.
+func TestUISaysWhereALateHoldMayHaveBeenGivenBack(t *testing.T) {
+	const s = time.Second
+	for gap, want := range map[time.Duration]bool{2 * s: false, 20 * s: true} {
+		list := lostIn(lossReading(0, 30*s, nil), lossReading(29*s, s, nil), goneAfter(29*s+gap))
+		if len(list) != 1 || strings.Contains(list[0].why, "may have been given back") != want {
+			t.Errorf("%v: %+v", gap, list)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@
 const at = id => document.getElementById(id);
 const least = 1000; // milliseconds between two questions
 const mostNames = 300; // shown at a time
+const mostRows = 100; // holders, and waiters, of one name
 const openWaiters = 5; // a longer queue is closed at first
 
 let token = "";
@@ -32,7 +33,7 @@ async function call(path, body) {
 		options.body = JSON.stringify(body);
 	}
 	const r = await fetch(path, options);
-	return { ok: r.ok, refused: r.status === 401, body: await r.json() };
+	return { ok: r.ok, refused: r.status === 401, wrong: r.status >= 400 && r.status < 500, body: await r.json() };
 }
 
 // ask asks for the state, and again in a while. While nobody sees the page it does not.
@@ -150,20 +151,25 @@ function makeName(item) {
 	const li = make("li");
 	const title = make("h3", "name", li);
 	setText(title, item.name);
-	const holders = make("ul", "", li);
+	const holders = make("ul", "", li), moreHolders = make("p", "faint", li);
 	const queue = make("details", "", li);
-	queue.open = item.waiters.length <= openWaiters;
 	const summary = make("summary", "", queue);
-	const waiters = make("ol", "", queue);
+	const waiters = make("ol", "", queue), moreWaiters = make("p", "faint", queue);
+	let chosen = false; // by the user, whether the queue is open
+	summary.addEventListener("click", () => chosen = true);
 	li.update = n => {
-		const rows = (list, entries) => keyed(list, entries, e => e.id, () => {
-			const row = makeEntry("li");
-			const update = row.update;
-			row.update = e => update(e, n.name);
-			return row;
-		});
-		rows(holders, n.holders);
-		rows(waiters, n.waiters.map((e, i) => ({ ...e, position: i + 1 })));
+		const rows = (list, more, entries) => {
+			keyed(list, entries.slice(0, mostRows), e => e.id, () => {
+				const row = makeEntry("li");
+				const update = row.update;
+				row.update = e => update(e, n.name);
+				return row;
+			});
+			setText(more, entries.length > mostRows ? "and " + (entries.length - mostRows) + " more" : "");
+		};
+		rows(holders, moreHolders, n.holders);
+		rows(waiters, moreWaiters, n.waiters.map((e, i) => ({ ...e, position: i + 1 })));
+		if (!chosen) queue.open = n.waiters.length <= openWaiters;
 		queue.hidden = n.waiters.length === 0;
 		setText(summary, n.waiters.length === 1 ? "1 waits" : n.waiters.length + " wait");
 	};
@@ -197,7 +203,6 @@ const sorts = {
 
 function show() {
 	const s = state;
-	setText(at("store"), s.store || "reading the store");
 	setText(at("rights"), s.may_break ? "may break holds" : "read-only");
 	setText(at("trouble"), s.trouble ? s.trouble + (s.store && s.age_ms > 3000 ? ". What is shown here is old." : "") : "");
 	const text = at("filter").value.trim().toLowerCase();
@@ -218,13 +223,15 @@ function show() {
 // tick lets the times go on.
 function tick() {
 	if (!state) return;
+	const age = state.age_ms + since();
+	setText(at("store"), (state.store || "reading the store") + (state.store && age > 3000 ? ", read " + span(age) + " ago" : ""));
 	const sure = state.store && !at("trouble").textContent; // else something may have been missed
 	setText(at("watched"), sure && state.lost.length === 0 ? "Nothing, in the " + span(state.watched_ms + since()) + " since holdfast ui was started." : "");
 	for (const row of document.querySelectorAll(".entry, .lost > li")) row.tick();
 }
 
 // A break: a reason, then yes. What is read meanwhile changes no question.
-let hold = null;
+let hold = null; // that the dialog is about
 
 function startBreak(name, entry) {
 	hold = { name, id: entry.id, token: entry.token };
@@ -233,6 +240,7 @@ function startBreak(name, entry) {
 	setText(at("breaking-whose"), "It is " + entry.state + " by " + entry.owner + ", with the token " + entry.token + ".");
 	setText(at("breaking-wrong"), "");
 	setText(at("said"), "");
+	at("go").disabled = false;
 	second(false);
 	at("breaking").showModal();
 	at("reason").focus();
@@ -257,15 +265,26 @@ at("breaking-form").addEventListener("submit", async event => {
 		at("yes").focus();
 		return;
 	}
+	const mine = hold;
 	at("go").disabled = true;
-	let text;
+	let text, wrong = false;
 	try {
-		text = (await call("break", { id: hold.id, token: hold.token, reason: at("reason").value, answer: at("yes").value })).body.said;
+		const answer = await call("break", { id: mine.id, token: mine.token, reason: at("reason").value, answer: at("yes").value });
+		text = answer.body.said;
+		wrong = answer.wrong;
 	} catch {
-		text = "holdfast ui does not answer: " + hold.name + " may be broken or not";
+		text = "holdfast ui does not answer: " + mine.name + " may be broken or not";
 	}
-	at("go").disabled = false;
-	at("breaking").close();
+	const asks = hold === mine && at("breaking").open; // still
+	if (asks) at("go").disabled = false;
+	if (asks && wrong) { // nothing was done: it can be put right
+		second(false);
+		at("yes").value = "";
+		setText(at("breaking-wrong"), text);
+		at("reason").focus();
+		return;
+	}
+	if (asks) at("breaking").close();
 	setText(at("said"), text);
 	ask();
 });
