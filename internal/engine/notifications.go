@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -102,12 +104,8 @@ func (h *notifications) watch(s *settings, under chan struct{}) {
 	h.under = nil
 	var listen []*hold
 	if err == nil {
-		for _, ch := range h.waiting { // who has polled until now polls once more
-			put(ch, store.Notification{}) //mutant:subscribed-again-looked
-		}
-		for _, of := range h.holds { // it may have been asked for while nobody listened
-			listen = append(listen, of) //mutant:asked-before-subscribed-heard
-		}
+		// Who has polled until now polls once more; a hold may have been asked for while nobody listened.
+		listen = h.wakeAll() //mutant:subscribed-again-looked
 	}
 	h.mu.Unlock()
 	close(under)
@@ -165,12 +163,7 @@ func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if notification.ID == (store.ID{}) {
-		for _, ch := range h.waiting {
-			put(ch, notification)
-		}
-		for _, of := range h.holds {
-			holds = append(holds, of) //mutant:asked-during-break
-		}
+		holds = h.wakeAll() //mutant:asked-during-break
 	}
 	if ch := h.waiting[notification.ID]; ch != nil { //mutant:wake-ups-lost-nobody
 		put(ch, notification)
@@ -179,6 +172,14 @@ func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 		holds = append(holds, of) //mutant:asked-with-next-renewal
 	}
 	return holds
+}
+
+// wakeAll wakes all waiters, and returns all holds. h.mu is held.
+func (h *notifications) wakeAll() []*hold {
+	for _, ch := range h.waiting {
+		put(ch, store.Notification{})
+	}
+	return slices.Collect(maps.Values(h.holds))
 }
 
 // put replaces what is in ch, except that a notification without a token does not
