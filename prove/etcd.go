@@ -20,9 +20,5 @@ func openEtcd(rawURL string, dial Dial) (store.Store, error) {
 	config.DialOptions = []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dial(ctx, "tcp", addr) }),
 	}
-	s, err := etcdstore.OpenConfig(config, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return opened(etcdstore.OpenConfig(config, o))
 }

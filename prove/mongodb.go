@@ -8,9 +8,5 @@ import (
 )
 
 func openMongoDB(rawURL string, dial Dial) (store.Store, error) {
-	s, err := mongostore.Open(rawURL, dial)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return opened(mongostore.Open(rawURL, dial))
 }

@@ -26,9 +26,5 @@ func openNATS(rawURL string, dial Dial) (store.Store, error) {
 		return nil, err
 	}
 	c.CustomDialer = natsDialer{dial}
-	s, err := natsstore.OpenConfig(c, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return opened(natsstore.OpenConfig(c, o))
 }

@@ -8,9 +8,5 @@ import (
 )
 
 func openSQLServer(rawURL string, dial Dial) (store.Store, error) {
-	s, err := mssqlstore.Open(rawURL, &mssqlstore.Options{Dial: mssqlstore.Dial(dial)})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return opened(mssqlstore.Open(rawURL, &mssqlstore.Options{Dial: mssqlstore.Dial(dial)}))
 }
