@@ -78,7 +78,7 @@ func (j *job) since() time.Time {
 // answer; 0: no bound.
 func (j *job) asksFor() time.Duration {
 	switch {
-	case j.waits && j.wait > 0: //mutant:cmd-try-for-as-long
+	case j.wait > 0: //mutant:cmd-try-for-as-long
 		return time.Duration(j.wait)
 	case j.try:
 		return tryFor //mutant:cmd-try-is-bounded

@@ -120,17 +120,19 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := testserver.At(url, func() string { return silentPort(t) })
-			line := says(t, exitUnavailable, 3*time.Second, "run", "a", "-n", "--store", url, "--", "true")
-			if !strings.Contains(line, "no answer within 2.5s") {
-				t.Errorf("it does not tell that no answer came: %q", line)
-			}
-			line = says(t, exitUnavailable, 2200*time.Millisecond, "run", "a", "-w", "2", "--store", url, "--", "true")
-			if !strings.Contains(line, "no answer within 2s") {
-				t.Errorf("it does not tell that no answer came: %q", line)
-			}
-			line = says(t, exitUnavailable, 1200*time.Millisecond, "run", "a", "-n", "-w", "1", "--store", url, "--", "true")
-			if !strings.Contains(line, "no answer within 1s") {
-				t.Errorf("it does not tell that no answer came: %q", line)
+			for _, c := range []struct {
+				bound  time.Duration
+				within string
+				flags  []string
+			}{
+				{3 * time.Second, "2.5s", []string{"-n"}},
+				{2200 * time.Millisecond, "2s", []string{"-w", "2"}},
+				{1200 * time.Millisecond, "1s", []string{"-n", "-w", "1"}},
+			} {
+				args := slices.Concat([]string{"run", "a"}, c.flags, []string{"--store", url, "--", "true"})
+				if line := says(t, exitUnavailable, c.bound, args...); !strings.Contains(line, "no answer within "+c.within) {
+					t.Errorf("%v: it does not tell that no answer came: %q", c.flags, line)
+				}
 			}
 			if name == "PostgreSQL session" { // of which there is no ls
 				return
