@@ -78,13 +78,5 @@ func schemeOf(rawURL string) string {
 	return strings.ToLower(scheme)
 }
 
-// opened is what the Open of a store returns.
-func opened[S store.Store](s S, err error) (store.Store, error) {
-	if err != nil {
-		return nil, err // not s: a nil pointer in an interface is not nil
-	}
-	return s, nil
-}
-
 // asItIs opens a store that makes no connections.
 func asItIs(rawURL string, _ Dial) (store.Store, error) { return open.URL(rawURL) }
