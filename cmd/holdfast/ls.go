@@ -152,20 +152,21 @@ func byName(states []store.State) []store.State {
 // A line is one entry as ls and show print it. docs/stability.md promises the
 // JSON.
 type line struct {
-	Name    string    `json:"name"`
-	Mode    string    `json:"mode"`  // write, read, or slots
-	State   string    `json:"state"` // held, broken, freed, expired, waiting
-	ID      string    `json:"id"`
-	Token   int64     `json:"token"` // 0 while waiting
-	Weight  int64     `json:"weight"`
-	Limit   int64     `json:"limit"`
-	Owner   owner     `json:"owner"`
-	Since   string    `json:"since"`      // of the grant, RFC 3339; empty while waiting
-	Expires int64     `json:"expires_ms"` // until it is free or lapses, unless renewed
-	Broken  string    `json:"broken,omitempty"`
-	Newest  int64     `json:"newest_token,omitempty"` // where it was handed on inside its process, or upgraded
-	Upgrade bool      `json:"upgrading,omitempty"`    // it waits to become a write lock, and lets nobody in
-	since   time.Time // the same as Since
+	Name    string        `json:"name"`
+	Mode    string        `json:"mode"`  // write, read, or slots
+	State   string        `json:"state"` // held, broken, freed, expired, waiting
+	ID      string        `json:"id"`
+	Token   int64         `json:"token"` // 0 while waiting
+	Weight  int64         `json:"weight"`
+	Limit   int64         `json:"limit"`
+	Owner   owner         `json:"owner"`
+	Since   string        `json:"since"`      // of the grant, RFC 3339; empty while waiting
+	Expires int64         `json:"expires_ms"` // until it is free or lapses, unless renewed
+	Broken  string        `json:"broken,omitempty"`
+	Newest  int64         `json:"newest_token,omitempty"` // where it was handed on inside its process, or upgraded
+	Upgrade bool          `json:"upgrading,omitempty"`    // it waits to become a write lock, and lets nobody in
+	since   time.Time     // the same as Since
+	age     time.Duration // for how long it had been held when it was read
 }
 
 type owner struct {
@@ -192,7 +193,7 @@ func linesOf(states []store.State, now time.Time) (lines []line) {
 				l.Expires = e.Ends.Milliseconds()
 			}
 			if e.Granted {
-				l.since = now.Add(-e.Age)
+				l.since, l.age = now.Add(-e.Age), e.Age
 				l.Since = l.since.Format(time.RFC3339Nano)
 			}
 			lines = append(lines, l)
@@ -298,10 +299,10 @@ func (l *line) sinceText() string {
 		return "-"
 	}
 	layout := time.DateTime
-	if age := time.Since(l.since); age < 12*time.Hour {
+	if l.age < 12*time.Hour {
 		layout = time.TimeOnly
 	}
-	return fmt.Sprintf("%s (%s)", l.since.Format(layout), time.Since(l.since).Round(time.Second))
+	return fmt.Sprintf("%s (%s)", l.since.Format(layout), l.age.Round(time.Second))
 }
 
 func (l *line) expiresText() string {
