@@ -109,5 +109,5 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore/redlock", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
-	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s", "HOLDFAST_TEST_SEED=5")
 }
