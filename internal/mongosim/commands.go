@@ -124,27 +124,6 @@ func (s *Server) run(name string, command bson.D) (reply bson.D) {
 	return append(known.run(c), bson.E{Key: "ok", Value: 1.0})
 }
 
-// expire deletes what the TTL indexes are for.
-func (s *Server) expire(now bson.DateTime) {
-	for ns, indexes := range s.indexes {
-		for _, index := range indexes {
-			seconds, is := number(field(index, "expireAfterSeconds"))
-			keys, _ := field(index, "key").(bson.D)
-			if !is || len(keys) != 1 {
-				continue
-			}
-			s.collections[ns] = slices.DeleteFunc(s.collections[ns], func(d bson.D) bool {
-				at, is := field(d, keys[0].Key).(bson.DateTime)
-				over := is && at+bson.DateTime(seconds*1000) <= now
-				if over {
-					s.changed(ns, d, nil)
-				}
-				return over
-			})
-		}
-	}
-}
-
 func (c *call) namespace() string {
 	db, _ := field(c.D, "$db").(string)
 	name, _ := c.D[0].Value.(string)
@@ -178,16 +157,13 @@ func (c *call) modify(filter, update value, upsert bool) (before, after bson.D) 
 	if c.s.o.Engine == FiltersByID {
 		filter = bson.D{{Key: "_id", Value: at(filter, []string{"_id"})}}
 	}
-	match := parseQuery(filter)
-	for i, d := range c.s.collections[ns] {
-		if !match(d) {
-			continue
-		}
+	all := c.s.collection(ns)
+	if d := all.first(filter); d != nil {
 		out := c.apply(update, d)
 		if same(d, out) {
 			return d, d
 		}
-		c.s.collections[ns][i] = out
+		all.put(out)
 		c.s.changed(ns, d, out)
 		return d, out
 	}
@@ -206,20 +182,17 @@ func (c *call) modify(filter, update value, upsert bool) (before, after bson.D) 
 		panic(refuse("an upsert without _id"))
 	}
 	out := c.apply(update, seed)
-	for i, d := range c.s.collections[ns] {
-		if compare(field(d, "_id"), id) != 0 {
-			continue
-		}
+	if all.has(id) {
 		switch c.s.o.Engine {
 		case UpsertsReplace:
-			c.s.collections[ns][i] = out
+			all.put(out)
 			return nil, out
 		case UpsertsBothWin:
 			return nil, out
 		}
 		panic(duplicate(ns, id))
 	}
-	c.s.collections[ns] = append(c.s.collections[ns], out)
+	all.put(out)
 	c.s.changed(ns, nil, out)
 	return nil, out
 }
@@ -259,10 +232,10 @@ func (c *call) find() bson.D {
 			panic(failed(123, "NotAReplicaSet", "node needs to be a replica set member to use read concern"))
 		}
 	}
-	match, batch := parseQuery(field(c.D, "filter")), bson.A{}
+	batch := bson.A{}
 	limit, limited := number(field(c.D, "limit"))
-	for _, d := range c.s.collections[c.namespace()] {
-		if match(d) && (!limited || len(batch) < int(limit)) {
+	for _, d := range c.s.collection(c.namespace()).matched(field(c.D, "filter")) {
+		if !limited || len(batch) < int(limit) {
 			batch = append(batch, d)
 		}
 	}
@@ -296,6 +269,7 @@ func (c *call) createIndexes() bson.D {
 		}
 		if !known {
 			c.s.indexes[ns] = append(c.s.indexes[ns], index)
+			c.s.collection(ns).indexed(index)
 		}
 	}
 	return bson.D{

@@ -1,8 +1,6 @@
 package mongosim
 
 import (
-	"slices"
-
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
@@ -19,15 +17,14 @@ func (c *call) insert() bson.D {
 	if isMissing(id) {
 		panic(refuse("an insert without _id"))
 	}
-	for _, have := range c.s.collections[ns] {
-		if compare(field(have, "_id"), id) == 0 {
-			e := duplicate(ns, id)
-			return bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: bson.A{
-				append(bson.D{{Key: "index", Value: int32(0)}, {Key: "code", Value: e.code}, {Key: "errmsg", Value: e.text}}, e.fields...),
-			}}}
-		}
+	all := c.s.collection(ns)
+	if all.has(id) {
+		e := duplicate(ns, id)
+		return bson.D{{Key: "n", Value: int32(0)}, {Key: "writeErrors", Value: bson.A{
+			append(bson.D{{Key: "index", Value: int32(0)}, {Key: "code", Value: e.code}, {Key: "errmsg", Value: e.text}}, e.fields...),
+		}}}
 	}
-	c.s.collections[ns] = append(c.s.collections[ns], d)
+	all.put(d)
 	c.s.changed(ns, nil, d)
 	return bson.D{{Key: "n", Value: int32(1)}}
 }
@@ -46,13 +43,12 @@ func (c *call) delete() bson.D {
 	if compare(field(spec, "limit"), int32(1)) != 0 {
 		panic(refuse("a delete of more than one document"))
 	}
-	ns, match := c.namespace(), parseQuery(field(spec, "q"))
-	for i, d := range c.s.collections[ns] {
-		if match(d) {
-			c.s.collections[ns] = slices.Delete(c.s.collections[ns], i, i+1)
-			c.s.changed(ns, d, nil)
-			return bson.D{{Key: "n", Value: int32(1)}}
-		}
+	ns := c.namespace()
+	all := c.s.collection(ns)
+	if d := all.first(field(spec, "q")); d != nil {
+		all.remove(d)
+		c.s.changed(ns, d, nil)
+		return bson.D{{Key: "n", Value: int32(1)}}
 	}
 	return bson.D{{Key: "n", Value: int32(0)}}
 }

@@ -57,7 +57,7 @@ type Server struct {
 	mu          sync.Mutex
 	closed      bool
 	conns       map[net.Conn]bool
-	collections map[string][]bson.D // by namespace, in the order of their making
+	collections map[string]*collection // by namespace
 	indexes     map[string][]bson.D
 	faults      []fault
 	kept        []bson.D // commands on their way
@@ -65,7 +65,6 @@ type Server struct {
 	forgotten   int               // events before these
 	streams     map[int64]*stream // open cursors of change streams
 	cursors     int64             // made so far
-	news        chan struct{}     // closed at the next event, and at the end
 	sent        map[string]int    // commands, by name
 	written     int               // documents that were changed
 }
@@ -91,8 +90,8 @@ func Serve(addr string, o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		Addr: l.Addr().String(), o: o, listener: l, conns: map[net.Conn]bool{}, collections: map[string][]bson.D{},
-		indexes: map[string][]bson.D{}, streams: map[int64]*stream{}, news: make(chan struct{}), sent: map[string]int{},
+		Addr: l.Addr().String(), o: o, listener: l, conns: map[net.Conn]bool{}, collections: map[string]*collection{},
+		indexes: map[string][]bson.D{}, streams: map[int64]*stream{}, sent: map[string]int{},
 	}
 	s.serving.Go(s.accept)
 	return s, nil
@@ -109,7 +108,9 @@ func (s *Server) Stop() {
 	for c := range s.conns {
 		c.Close()
 	}
-	s.tell()
+	for _, st := range s.streams {
+		st.wake()
+	}
 	s.mu.Unlock()
 	s.serving.Wait()
 }

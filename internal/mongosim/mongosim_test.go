@@ -309,7 +309,7 @@ func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 	id := field(field(opened, "cursor").(bson.D), "id")
 	s.mu.Lock()
 	for range mostEvents + 1 {
-		s.changed("db.other", nil, d("_id", "n"))
+		s.changed("db.c", nil, d("_id", "n"))
 	}
 	s.mu.Unlock()
 	if r := ask(t, s, d("getMore", id, "collection", "c", "maxTimeMS", int32(1), "$db", "db")); field(r, "code") != int32(286) {

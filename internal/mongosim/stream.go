@@ -22,7 +22,32 @@ type stream struct {
 	namespace string
 	match     query
 	project   value
-	next      int // event, counted from the first
+	behind    bson.A        // what it has not told, or nil and
+	lost      bool          // it was too much
+	woken     chan struct{} // has room for one
+}
+
+// wake has a getMore look whether it has something to tell.
+func (st *stream) wake() {
+	select {
+	case st.woken <- struct{}{}:
+	default:
+	}
+}
+
+// meets gives the stream an event.
+func (st *stream) meets(e event) {
+	if st.lost || e.namespace != st.namespace || st.match != nil && !st.match(e.D) {
+		return
+	}
+	d := e.D
+	if st.project != nil {
+		d = project(st.project, d)
+	}
+	if st.behind = append(st.behind, d); len(st.behind) > mostEvents {
+		st.behind, st.lost = nil, true
+	}
+	st.wake()
 }
 
 // changed notes a write. before is nil of what was made, after of what was
@@ -33,7 +58,7 @@ func (s *Server) changed(ns string, before, after bson.D) {
 	if after == nil {
 		of = before
 	}
-	e := bson.D{{Key: "_id", Value: resumeToken(s.forgotten + len(s.events) + 1)}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: field(of, "_id")}}}}
+	e := bson.D{{Key: "_id", Value: resumeToken(s.happened() + 1)}, {Key: "documentKey", Value: bson.D{{Key: "_id", Value: field(of, "_id")}}}}
 	switch {
 	case after == nil:
 		e = append(e, bson.E{Key: "operationType", Value: "delete"})
@@ -59,13 +84,13 @@ func (s *Server) changed(ns string, before, after bson.D) {
 		s.events = append([]event{}, s.events[n:]...)
 		s.forgotten += n
 	}
-	s.tell()
+	for _, st := range s.streams {
+		st.meets(event{ns, e})
+	}
 }
 
-func (s *Server) tell() {
-	close(s.news)
-	s.news = make(chan struct{})
-}
+// happened is how many events there were.
+func (s *Server) happened() int { return s.forgotten + len(s.events) }
 
 func resumeToken(n int) bson.D { return bson.D{{Key: "_data", Value: strconv.Itoa(n)}} }
 
@@ -88,15 +113,17 @@ func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 	if level := field(c.D, "readConcern"); !isMissing(level) && compare(at(level, []string{"level"}), "majority") != 0 {
 		panic(failed(2, "InvalidOptions", "$changeStream cannot run with a readConcern other than 'majority'"))
 	}
-	st := &stream{namespace: c.namespace(), next: c.s.forgotten + len(c.s.events)}
+	st, from := &stream{namespace: c.namespace(), woken: make(chan struct{}, 1)}, c.s.happened()
 	options, _ := first[0].Value.(bson.D)
 	for _, o := range options {
 		token, isToken := at(o.Value, []string{"_data"}).(string)
 		n, err := strconv.Atoi(token)
-		if o.Key != "resumeAfter" || !isToken || err != nil || n > c.s.forgotten+len(c.s.events) {
+		if o.Key != "resumeAfter" || !isToken || err != nil || n > c.s.happened() {
 			panic(refuse("a change stream with %s", o.Key))
 		}
-		st.next = n
+		if from = n; from < c.s.forgotten {
+			panic(historyLost())
+		}
 	}
 	for _, s := range stages[1:] {
 		stage := s.(bson.D)
@@ -109,46 +136,32 @@ func (c *call) watch(stages bson.A) (reply bson.D, ok bool) {
 			panic(refuse("a change stream with the stage %s", stage[0].Key))
 		}
 	}
+	for _, e := range c.s.events[from-c.s.forgotten:] {
+		st.meets(e)
+	}
 	c.s.cursors++
 	c.s.streams[c.s.cursors] = st
 	return c.batch(c.s.cursors, "firstBatch"), true
 }
 
-// more is what there is on a stream.
-func (s *Server) more(st *stream) bson.A {
-	out := bson.A{}
-	for _, e := range s.behind(st) {
-		if e.namespace != st.namespace || st.match != nil && !st.match(e.D) {
-			continue
-		}
-		d := e.D
-		if st.project != nil {
-			d = project(st.project, d)
-		}
-		out = append(out, d)
-	}
-	st.next = s.forgotten + len(s.events)
-	return out
-}
-
-// behind is the events that the stream has not told.
-func (s *Server) behind(st *stream) []event {
-	if st.next < s.forgotten {
-		panic(failed(286, "ChangeStreamHistoryLost", "the resume point may no longer be in the oplog"))
-	}
-	return s.events[st.next-s.forgotten:]
+func historyLost() *answered {
+	return failed(286, "ChangeStreamHistoryLost", "the resume point may no longer be in the oplog")
 }
 
 func (c *call) batch(id int64, as string) bson.D {
 	st := c.s.streams[id]
-	batch := c.s.more(st)
+	if st.lost {
+		panic(historyLost())
+	}
+	told := append(bson.A{}, st.behind...)
+	st.behind = nil
 	return bson.D{{Key: "cursor", Value: bson.D{
-		{Key: as, Value: batch}, {Key: "id", Value: id}, {Key: "ns", Value: st.namespace}, {Key: "postBatchResumeToken", Value: resumeToken(st.next)},
+		{Key: as, Value: told}, {Key: "id", Value: id}, {Key: "ns", Value: st.namespace}, {Key: "postBatchResumeToken", Value: resumeToken(c.s.happened())},
 	}}}
 }
 
-// wait has a getMore wait until there may be something, for as long as it says,
-// or a second.
+// wait has a getMore wait until there is something, for as long as it says, or a
+// second.
 func (s *Server) wait(command bson.D) {
 	id, _ := command[0].Value.(int64)
 	st := s.streams[id]
@@ -159,30 +172,14 @@ func (s *Server) wait(command bson.D) {
 	if ms, is := number(field(command, "maxTimeMS")); is {
 		long = time.Duration(ms) * time.Millisecond
 	}
-	for end := time.After(long); ; {
-		for ; st.next >= s.forgotten && st.next < s.forgotten+len(s.events); st.next++ {
-			if e := s.events[st.next-s.forgotten]; e.namespace == st.namespace && (st.match == nil || st.match(e.D)) {
-				return
-			}
-		}
-		if st.next < s.forgotten {
-			return // the command tells it
-		}
-		if s.closed || s.streams[id] == nil {
-			return
-		}
-		news := s.news
+	for end, over := time.After(long), false; !over && len(st.behind) == 0 && !st.lost && !s.closed && s.streams[id] != nil; {
 		s.mu.Unlock()
-		over := false
 		select {
-		case <-news:
+		case <-st.woken:
 		case <-end:
 			over = true
 		}
 		s.mu.Lock()
-		if over {
-			return
-		}
 	}
 }
 
@@ -197,8 +194,10 @@ func (c *call) getMore() bson.D {
 func (c *call) killCursors() bson.D {
 	ids, _ := field(c.D, "cursors").(bson.A)
 	for _, id := range ids {
-		delete(c.s.streams, id.(int64))
+		if st := c.s.streams[id.(int64)]; st != nil {
+			delete(c.s.streams, id.(int64))
+			st.wake()
+		}
 	}
-	c.s.tell()
 	return bson.D{{Key: "cursorsKilled", Value: ids}}
 }
