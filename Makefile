@@ -18,11 +18,13 @@ GRANTS    ?= 1000000
 # Which of its tests make prove-all runs.
 PROVE     ?= TestAll
 REPORT    ?=
+# The packages whose mutants make mutants tries, such as ./redisstore/...
+MUTANTS   ?= $(WORK)
 # The parts of make nightly, see scripts/nightly-parts; default all.
 PART      ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers prove-all nightly test check platforms lint format modules api generated lines bench
+.PHONY: help servers prove-all nightly test mutants check platforms lint format modules api generated lines bench
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -33,6 +35,9 @@ servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no o
 # One package at a time: each starts servers and processes enough for all processors.
 test: servers ## run all tests, on real servers, under the race detector
 	$(GO) run ./internal/runtests $(REPORT) -m $(TOOLS) -- -p 1 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
+
+mutants: servers ## see that each mutant is caught by its test; MUTANTS=./redisstore/... those of some packages; all take most of an hour
+	HOLDFAST_NIGHTLY=1 $(GO) test -p 1 -vet=off -ldflags=-w -timeout 60m -count=1 -run EachMutant $(MUTANTS)
 
 check: platforms lint format modules api generated ## all that needs no test: builds, vet, linter, format, modules, API
 

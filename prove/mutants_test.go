@@ -9,7 +9,7 @@ import (
 )
 
 // Each of these makes the judge see less, or too much. The histories must tell.
-func TestAJudgeWithSomethingWrongIsCaught(t *testing.T) {
+func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 	t.Parallel()
 	var all []mutant.Broken
 	type wrong struct {

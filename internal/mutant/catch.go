@@ -2,6 +2,7 @@ package mutant
 
 import (
 	"cmp"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -26,6 +27,9 @@ type Broken struct {
 // it. A test that a mutant keeps waiting bounds its wait itself.
 var limit = 5 * time.Minute
 
+// nightlyEnv is the variable that is set where tests may take long.
+const nightlyEnv = "HOLDFAST_NIGHTLY"
+
 // failFast: the first failure is enough.
 var failFast = []string{"-test.failfast"}
 
@@ -40,10 +44,19 @@ const patienceEnv = "HOLDFAST_TEST_PATIENCE="
 // A short HOLDFAST_TEST_PATIENCE in env is for the runs with a mutant alone, and
 // is made longer for a test that takes longer without: however busy the machine is,
 // no test fails by it that has nothing wrong in it.
+//
+// That takes minutes, so it is done where HOLDFAST_NIGHTLY is set. Elsewhere the test is
+// skipped, unless a mutant could not be tried: then it fails.
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("it builds the tests with all mutants and runs them for each: minutes")
+	if os.Getenv(nightlyEnv) == "" {
+		module := New(t)
+		for _, b := range all {
+			if err := module.plants(b); err != nil {
+				t.Errorf("%s: %v", b.Name, err)
+			}
+		}
+		t.Skip("the mutants are tried by make mutants and make nightly")
 	}
 	begin := time.Now()
 	packages := map[string][]Broken{}

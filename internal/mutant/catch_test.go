@@ -154,13 +154,43 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(self, "-test.run=^TestOnlyATestThatPassesWithoutAMutantCatches$")
-			cmd.Env = append(os.Environ(), helper+"="+c.Name)
+			cmd.Env = append(os.Environ(), helper+"="+c.Name, nightlyEnv+"=1")
 			out, err := cmd.CombinedOutput()
 			if caught := err == nil; caught != (c.why == "") || !strings.Contains(string(out), c.why) {
 				t.Errorf("caught: %v, want %q:\n%s", caught, c.why, out)
 			}
 		})
 	}
+}
+
+// Where mutants are not tried it is seen at once that one could not be.
+func TestEachMutantCanBePlantedThoughNoneIsTried(t *testing.T) {
+	inModule(t, judged)
+	o := New(t)
+	for _, c := range []struct {
+		broken Broken
+		why    string // "": it can
+	}{
+		{Broken{Test: "TestAlwaysFails", Edits: at("half", Return("n/2 + 1"))}, ""},
+		{Broken{Test: "TestName/sub", Edits: at("half", Return("n/2 + 1"))}, ""},
+		{Broken{Test: "TestDir", Edits: at("third", Return("n/2 + 1"))}, "no file has the mark mutant:third"},
+		{Broken{Test: "TestDir", Edits: at("half", Cond("true"))}, "there is no condition at the mark"},
+		{Broken{Test: "TestDir", Edits: at("half", Return("n/"))}, "with the mutant in it"},
+		{Broken{Test: "TestNo", Edits: at("half", Return("n/2 + 1"))}, "there is no TestNo in the package"},
+	} {
+		if err := o.plants(c.broken); (err == nil) != (c.why == "") || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%+v: %v, want %q", c.broken, err, c.why)
+		}
+	}
+	t.Setenv(nightlyEnv, "")
+	t.Run("skipped", func(t *testing.T) {
+		defer func() {
+			if !t.Skipped() {
+				t.Error("it is not skipped")
+			}
+		}()
+		Catch(t, []Broken{{Test: "TestAlwaysFails", Edits: at("half", Return("n/2 + 1"))}})
+	})
 }
 
 // A test without a mutant never fails by a patience that is short for mutants.

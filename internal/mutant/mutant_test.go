@@ -299,7 +299,7 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-test.run=^TestWhatIsNotCaughtIsTold$")
-	cmd.Env = append(os.Environ(), helper+"=1")
+	cmd.Env = append(os.Environ(), helper+"=1", nightlyEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Fatalf("it passes:\n%s", out)

@@ -24,7 +24,7 @@ func TestTheNextIsInOnceAHolderIsKilled(t *testing.T) {
 	})
 }
 
-func TestAStoreThatKeepsTheDeadIsFound(t *testing.T) {
+func TestTheTestsCatchEachMutantThatKeepsTheDead(t *testing.T) {
 	t.Parallel()
 	unseen := mutant.At("dead-is-expired", mutant.Cond("e == nil"))
 	var all []mutant.Broken
