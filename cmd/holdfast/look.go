@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -125,7 +126,8 @@ func (in *inspected) all(ctx context.Context, name string, d time.Duration) ([]s
 	mu.Lock()
 	defer mu.Unlock()
 	found, wrong := slices.Clone(states), slices.Clone(errs)
-	if silent && len(wrong) == 0 {
+	late := func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+	if silent && !slices.ContainsFunc(wrong, late) {
 		wrong = append(wrong, errSilent)
 	}
 	for i, err := range wrong {

@@ -38,7 +38,8 @@ terminal it draws the list again after each read. In a pipe it prints the whole
 list whenever a holder or a waiter has come, gone or changed state; with --json
 such a list is one line: an object with "time" and "entries". A renewal is no
 change. A store that does not answer is reported once, and read again with
-growing pauses. A slow store is read less often.`,
+growing pauses. If a part of it does not answer, the rest is drawn at a terminal,
+and nothing is printed in a pipe. A slow store is read less often.`,
 		Example: `  holdfast ls
   holdfast ls --watch=5s
   holdfast ls --json | jq -r 'select(.state == "held") | .name'`,

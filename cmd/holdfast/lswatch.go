@@ -35,12 +35,21 @@ type reading struct {
 	states []store.State // by name
 	where  string        // the store, for people; "" if it was not opened
 	err    error         // nil, or what could not be read
+	part   bool          // a part of the store did not answer, and states is what the others have
 	at     time.Time     // when the read ended
 	took   time.Duration
 }
 
-// away reports whether the store did not answer.
-func (r *reading) away() bool { return unanswered(r.err) }
+// away reports whether the store did not answer, so that nothing is known of any name.
+func (r *reading) away() bool {
+	return unanswered(r.err) && !r.part //mutant:cmd-part-is-not-away
+}
+
+// known reports whether the reading says which names are in use. One name that is damaged
+// is no reason to keep what was read before.
+func (r *reading) known() bool {
+	return !r.away() && (r.err == nil || len(r.states) > 0 || errors.Is(r.err, holdfast.ErrCorrupt))
+}
 
 func unanswered(err error) bool {
 	return errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
@@ -70,12 +79,33 @@ func (v *viewer) read(ctx context.Context) reading {
 		var errs []error
 		r.where = v.in.where
 		r.states, errs = v.in.all(ctx, "", lookTime)
+		// Silence comes first: it decides what is made of the reading.
+		slices.SortStableFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
 		r.states, r.err = byName(r.states), oneOf(errs)
+		r.part = len(r.states) > 0 && len(errs) > 0 && rank(errs[0]) == refusedPart
 	}
 	r.at = time.Now()
 	r.took = r.at.Sub(begin)
 	return r
 }
+
+// rank orders the errors of one read: out of time, so that names may be missing from any
+// part of the store; a part that did not answer; all others, each of one name.
+func rank(err error) int {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return outOfTime
+	case unanswered(err):
+		return refusedPart
+	}
+	return ofOneName
+}
+
+const (
+	outOfTime = iota
+	refusedPart
+	ofOneName
+)
 
 func (v *viewer) close() {
 	if v.in != nil {
@@ -125,28 +155,41 @@ func (p *program) watchList(ctx context.Context, every time.Duration, asJSON boo
 	if !asJSON {
 		w.screen = screenOn(os.Stdout)
 	}
-	v, pace := &viewer{p: p}, rhythm{every: every}
+	v := &viewer{p: p}
+	return v.follow(ctx, every, ends, func(r *reading, _ time.Duration) error { return w.show(r) })
+}
+
+// follow reads again and again, and gives take each reading and the pause that comes behind it. It ends
+// by a signal, by an error of take, or with ctx.
+func (v *viewer) follow(ctx context.Context, every time.Duration, ends <-chan os.Signal, take func(*reading, time.Duration) error) error {
+	pace := rhythm{every: every}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for {
 		read := make(chan reading, 1)
 		go func() { read <- v.read(ctx) }()
 		var r reading
-		select {
+		select { // in two of the three the read is left alone: a store that hangs must not hold us up
 		case sig := <-ends:
-			return endedBy(sig) // the read is left alone: a store that hangs must not hold us up
+			return endedBy(sig)
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		case r = <-read:
 		}
-		if err := w.show(&r); err != nil {
-			v.close()
-			return err
+		pause := pace.next(&r)
+		err := take(&r, pause)
+		if err == nil {
+			select {
+			case sig := <-ends:
+				err = endedBy(sig)
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			case <-time.After(pause):
+				continue
+			}
 		}
-		select {
-		case sig := <-ends:
-			v.close()
-			return endedBy(sig)
-		case <-time.After(pace.next(&r)):
-		}
+		v.close()
+		return err
 	}
 }
 
@@ -156,7 +199,7 @@ func endedBy(sig os.Signal) error { return &exitError{code: codeOfSignal(sig)} }
 // show prints the reading if that is new; the error is one that ends the watching.
 func (w *watched) show(r *reading) error {
 	switch {
-	case r.away():
+	case r.away(), r.part && w.screen == nil: // a list without a part of the names would say that they are free
 		if !w.away { //mutant:cmd-watch-says-away-once
 			tell("%v; asking again until it answers", r.err)
 		}
@@ -166,6 +209,7 @@ func (w *watched) show(r *reading) error {
 		return r.err
 	case r.err == nil:
 		w.told = ""
+	case w.screen != nil: // draw has it
 	case w.told != r.err.Error():
 		w.told = r.err.Error()
 		tell("%v", r.err)
@@ -202,9 +246,15 @@ func (w *watched) draw(b *bytes.Buffer, r *reading, lines []line) {
 	writeLocks(&text, lines)
 	columns, rows := w.screen.columns(), w.screen.rows()
 	all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	if r.err != nil {
+		rows-- // for that, which would be drawn over
+	}
 	if len(all) > rows-1 && rows > 2 {
 		left := len(all) - (rows - 2)
 		all = append(all[:rows-2], fmt.Sprintf("and %d more lines", left))
+	}
+	if r.err != nil {
+		all = append(all, r.err.Error()) //mutant:cmd-watch-draws-its-errors
 	}
 	if !w.any {
 		b.WriteString("\x1b[2J")

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -143,5 +145,85 @@ func TestAStoreIsNotReadTooOften(t *testing.T) {
 	}
 	if d := y.next(readingOf()); last != mostPause || d != time.Second {
 		t.Errorf("%v, then %v", last, d)
+	}
+}
+
+// A partial is a store of which a part does not answer, as of a cluster.
+type partial struct {
+	store.Inspector
+	states []store.State
+	errs   []error
+}
+
+func (p *partial) List(context.Context, string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		for _, s := range p.states {
+			if !yield(s, nil) {
+				return
+			}
+		}
+		for _, err := range p.errs {
+			if !yield(store.State{}, err) {
+				return
+			}
+		}
+	}
+}
+
+// What a part of the store has is shown, at a terminal, while another does not answer. A program that reads the lists
+// gets none without all names, as those that are missing would be free for it.
+func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
+	said := &strings.Builder{}
+	before := stderr
+	stderr = &voice{to: said}
+	defer func() { stderr = before }()
+	refused, corrupt := fmt.Errorf("list: %w", holdfast.ErrUnavailable), fmt.Errorf("x: %w", holdfast.ErrCorrupt)
+	held := stateWith("a", entryOf(1, 5, "web-1", ""))
+	for _, c := range []struct {
+		states     []store.State
+		errs       []error
+		away, part bool
+	}{
+		{[]store.State{held}, nil, false, false},
+		{[]store.State{held}, []error{refused}, false, true},
+		{[]store.State{held}, []error{corrupt, refused}, false, true},
+		{[]store.State{held}, []error{corrupt}, false, false},
+		{[]store.State{held}, []error{refused, errSilent}, true, false}, // what comes behind it is missing too
+		{nil, []error{refused}, true, false},
+	} {
+		v := &viewer{in: &inspected{Inspector: &partial{states: c.states, errs: c.errs}, where: "a cluster"}}
+		r := v.read(t.Context())
+		if r.away() != c.away || r.part != c.part {
+			t.Errorf("%v: away %v, part %v: %v", c.errs, r.away(), r.part, r.err)
+		}
+		for _, onTerminal := range []bool{false, true} {
+			var out strings.Builder
+			w := &watched{to: &out}
+			if onTerminal {
+				if w.screen = (&screen{}); w.screen.columns() == 0 {
+					continue // no screens on this system
+				}
+			}
+			said.Reset()
+			for range 2 {
+				if err := w.show(&r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all := out.String() + said.String()
+			if shown, want := strings.Contains(out.String(), "web-1"), !c.away && (onTerminal || !c.part); shown != want {
+				t.Errorf("%v, terminal %v: shown %v, want %v:\n%s", c.errs, onTerminal, shown, want, all)
+			}
+			if told := strings.Contains(all, "a cluster: "); told != (r.err != nil) {
+				t.Errorf("%v, terminal %v: told %v:\n%s", c.errs, onTerminal, told, all)
+			}
+			// It stays where it is drawn, and is one line elsewhere.
+			if r.err != nil && onTerminal && !c.away && !strings.HasSuffix(out.String(), plainText(r.err.Error())+"\x1b[K\n\x1b[J") {
+				t.Errorf("%v: drawn over: %q", c.errs, out.String())
+			}
+			if n := strings.Count(said.String(), "\n"); n > 1 {
+				t.Errorf("%v: %d lines: %s", c.errs, n, said.String())
+			}
+		}
 	}
 }

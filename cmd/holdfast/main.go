@@ -75,7 +75,7 @@ Put a URL with a password in a file, not on the command line.`,
 	root.PersistentFlags().Var(&p.store, "store", "`URL` of the store that keeps the locks; 'holdfast stores' lists them")
 	root.Flags().BoolVar(&p.version, "version", false, "print the version, its commit and its date")
 	root.AddCommand(p.runCommand(), p.holdCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.askCommand(), p.breakCommand(), versionCommand())
-	root.AddCommand(p.doctorCommand(), p.topCommand(), storesCommand(), p.proveCommand(), proveChildCommand())
+	root.AddCommand(p.doctorCommand(), p.topCommand(), p.uiCommand(), storesCommand(), p.proveCommand(), proveChildCommand())
 	p.complete(root)
 	return root
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,6 +37,7 @@ var runExits = []item{
 var otherExits = map[string][]item{
 	"holdfast-ls":     {{"0", "Listed, also if nobody holds anything."}, {"128+N", "Signal N ended --watch."}},
 	"holdfast-top":    {{"0", "Left by q."}, {"128+N", "Signal N ended it; Ctrl-C is 130."}},
+	"holdfast-ui":     {{"128+N", "Signal N ended it; Ctrl-C is 130."}},
 	"holdfast-show":   {{"0", "Shown, also if nobody holds or waits."}},
 	"holdfast-check":  {{"0", "Held by this id (and token)."}, {"76", "Not, or not any more."}},
 	"holdfast-wait":   {{"0", "Nobody holds NAME."}, {"75", "Somebody does, and -n or -w ended the waiting."}},
@@ -90,7 +92,11 @@ func manualSections(page string) (sections []manualSection) {
 			".PP\nThe command finds\n" + list(givenVariables) +
 			".PP\n" + roff("and HOLDFAST_STORE, so that a holdfast in it uses the same store. If its URL has a user name or a password, it is \"withheld:\" there, which every holdfast refuses.") + "\n"
 	case other:
-		add("EXIT STATUS", list(append(exits, storeExits...)))
+		exits = append(exits, storeExits...)
+		if page == "holdfast-ui" || page == "holdfast-top" { // which ask again
+			exits = slices.DeleteFunc(exits, func(i item) bool { return i.what == "69" })
+		}
+		add("EXIT STATUS", list(exits))
 	default:
 		add("EXIT STATUS", roff(manualRoot)+"\n")
 	}

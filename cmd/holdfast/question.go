@@ -38,8 +38,9 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 	b.ID, b.Token = which.ID, which.Token
 	if blank(b.Reason) {
 		b.Reason, _ = q.ask("Why? The holder is told: ")
-		if !typedReason(&b.Reason) {
-			fmt.Fprintf(q.to, "A reason has 1 to %d bytes.\n", store.MaxReason)
+		b.Reason = plainText(b.Reason)
+		if err := checkReason(b.Reason); err != nil {
+			fmt.Fprintln(q.to, err)
 			return notBroken(b.Name)
 		}
 	}
@@ -48,20 +49,22 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 		when = "at once, though the holder may work on"
 	}
 	answer, _ := q.ask(fmt.Sprintf("The command of this hold is stopped; the next gets the lock %s. Break it? [yes/no] ", when))
-	if !isYes(answer) { //mutant:cmd-break-needs-yes
+	if !saysYes(answer) { //mutant:cmd-break-needs-yes
 		return notBroken(b.Name)
 	}
 	return in.breakIt(ctx, b)
 }
 
-// typedReason makes a reason plain that somebody has typed, and reports whether it is one.
-func typedReason(reason *string) bool {
-	*reason = plainText(*reason)
-	return *reason != "" && len(*reason) <= store.MaxReason
+// checkReason says what is wrong with the reason of a break that a person has typed.
+func checkReason(text string) error {
+	if text == "" || len(text) > store.MaxReason {
+		return fmt.Errorf("a reason has 1 to %d bytes", store.MaxReason)
+	}
+	return nil
 }
 
-// isYes reports whether somebody has typed that a hold is to be broken.
-func isYes(typed string) bool { return strings.EqualFold(strings.TrimSpace(typed), "yes") }
+// saysYes reports whether the answer lets a hold be broken.
+func saysYes(answer string) bool { return strings.EqualFold(strings.TrimSpace(answer), "yes") }
 
 // notBroken is how it ends if the person does not want it.
 func notBroken(name string) error {

@@ -306,3 +306,25 @@ func TestTheTerminalIsMendedAfterAKilledCommand(t *testing.T) {
 	s.expect("0\r\n")
 	s.expect("code")
 }
+
+// At a terminal the list is drawn over the last one, also when the window has become another.
+func TestWatchRedrawsAtATerminal(t *testing.T) {
+	t.Parallel()
+	s := newTerminal(t, "sh", "-c", `trap : INT; TERM=xterm holdfast ls --watch; echo code $?; read stay`)
+	s.resize(400) // wide enough for any host
+	s.expect("no lock is in use\x1b[K")
+	holder := beginNamed(t, storeIn(s.dir), "nightly", "--note", "ask-for-Anna", "--", "sleep", "1000")
+	s.expect("\x1b[H")
+	s.expect("ask-for-Anna\x1b[K") // to the end of the line, over what was there
+	s.resize(40)
+	s.expect("\x1b[H")
+	s.expect("…\x1b[K")
+	holder.signal(holder.front(), syscall.SIGTERM)
+	s.expect("\x1b[H")
+	s.expect("no lock is in use\x1b[K\r\n\x1b[J") // and nothing below it
+	if n := strings.Count(s.all(), "\x1b[2J"); n != 1 {
+		t.Errorf("the screen was emptied %d times, want once: it would flicker", n)
+	}
+	s.types(ctrlC)
+	s.expect("code 130")
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"syscall"
@@ -135,6 +136,30 @@ func TestTopLeavesTheTerminalAsItWasAfterAPanic(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(before, after) {
 		t.Errorf("the modes were %+v and are %+v (%v)", before, after, err)
 	}
+}
+
+// The lean program of a package becomes the whole one, by exec: it is the same process, on the same terminal.
+func TestTheLeanProgramBecomesTheWholeOneForTop(t *testing.T) {
+	t.Parallel()
+	dir, err := plainCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, lean := filepath.Join(dir, "holdfast"), filepath.Join(t.TempDir(), "lean")
+	if err := buildCommand("holdfast_lean", lean, "-X=main.whole="+whole); err != nil {
+		t.Fatal(err)
+	}
+	s := newTerminal(t, "sh", "-c", `TERM=xterm-256color "$0" top; echo code $?; read stay`, lean)
+	s.expect("no lock is in use")
+	pids := childrenOf(s.pid)
+	if len(pids) != 1 {
+		t.Fatalf("the shell has the children %v, want one", pids)
+	}
+	if runs, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pids[0])); err != nil || runs != whole {
+		t.Errorf("%s (%v) runs, want %s", runs, err, whole)
+	}
+	s.types("q")
+	s.expect("code 0")
 }
 
 // Without a terminal there is nothing to show it on.

@@ -13,7 +13,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // A topStore is what top needs of a store.
@@ -133,7 +132,7 @@ func (m *topModel) took(r *reading) tea.Cmd {
 		return tea.Quit
 	}
 	m.now, m.trouble = r.at, r.err
-	if !r.away() && (r.err == nil || len(r.states) > 0) {
+	if r.known() {
 		m.last = *r
 		m.arrange()
 	}
@@ -222,10 +221,15 @@ func (m *topModel) move(n int) {
 	}
 }
 
+// breakable reports whether it is a hold that can be broken.
+func (l *line) breakable() bool {
+	return l.State == "held" || l.State == "broken" || l.State == "expired"
+}
+
 // breakable are the holds of a row that can be broken.
 func breakable(r *topRow) (holds []line) {
 	for _, l := range r.lines {
-		if l.State == "held" || l.State == "broken" || l.State == "expired" {
+		if l.breakable() {
 			holds = append(holds, l)
 		}
 	}
@@ -270,14 +274,15 @@ func (m *topModel) enter() tea.Cmd {
 	m.typed = ""
 	switch m.mode {
 	case reasoning:
-		if m.reason = text; !typedReason(&m.reason) {
-			m.mode, m.said = browsing, "not broken: a reason has 1 to "+strconv.Itoa(store.MaxReason)+" bytes"
+		m.reason = plainText(text)
+		if err := checkReason(m.reason); err != nil {
+			m.mode, m.said = browsing, "not broken: "+err.Error()
 			return nil
 		}
 		m.mode = confirming
 	case confirming:
 		m.mode = browsing
-		if !isYes(text) { //mutant:cmd-top-break-needs-yes
+		if !saysYes(text) { //mutant:cmd-top-break-needs-yes
 			m.said = printable(m.hold.Name) + ": not broken"
 			return nil
 		}

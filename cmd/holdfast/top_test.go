@@ -131,6 +131,13 @@ func TestTopSortsAndFilters(t *testing.T) {
 	x.hides("beta")
 }
 
+func TestTopDoesNotKeepWhatIsGoneBesideADamagedName(t *testing.T) {
+	x := newTopTest(t, threeNames()...)
+	x.reads(damaged(readingOf()))
+	x.shows("b: damaged")
+	x.hides("alpha")
+}
+
 func TestTopShowsAQueueInItsOrder(t *testing.T) {
 	x := newTopTest(t, threeNames()...)
 	x.types("<enter>")

@@ -28,14 +28,14 @@ func handOver(args []string) {
 	chosen := choice{by: "HOLDFAST_STORE_FILE"}
 	if file, err := os.Stat(os.Getenv(chosen.by)); err != nil || file.Mode().IsRegular() {
 		chosen, err = choose(storeURL(root.PersistentFlags().Lookup("store").Value.String()))
-		if cmd.Name() != "top" && (err != nil || !all.LeftOut(chosen.url)) {
+		if !leftOut(cmd) && (err != nil || !all.LeftOut(chosen.url)) {
 			return
 		}
 	}
 	err = unix.Exec(whole, os.Args, append(os.Environ(), handedEnv+"="+version()))
 	what := "the store that " + chosen.by + " names"
-	if cmd.Name() == "top" {
-		what = "top"
+	if leftOut(cmd) {
+		what = cmd.Name()
 	}
 	tell("%s is for the whole program, %s: %v", what, whole, err)
 	quit(exitInternal)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The lean program of a package goes on as the whole one where a store needs that, and only there.
+// The lean program of a package goes on as the whole one where a store or a command needs that, and only there.
 func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 	t.Parallel()
 	dir, err := plainCommand()
@@ -25,6 +26,12 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	taken, err := net.Listen("tcp", "127.0.0.1:0") // so that ui ends at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	etcd, files := "etcd://"+testserver.SharedEtcd(t), "file:"+t.TempDir()+"/locks"
 	for _, c := range []struct {
 		program, env, args string
@@ -42,6 +49,12 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},
 		{without, "HOLDFAST_STORE=", "run lean/a -n -- echo ran", exitUsage, "HOLDFAST_STORE is set, and empty"},
 		{alone, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitUsage, "without the driver of etcd"},
+		{with, "HOLDFAST_STORE=" + files, "top", exitUsage, "must be a terminal"},
+		{with, "A=b", "--store " + files + " ui --port " + port, exitUsage, "127.0.0.1:" + port + " cannot be used"},
+		{without, "HOLDFAST_STORE=" + files, "top", exitInternal, "top is for the whole program, /none/holdfast"},
+		{without, "HOLDFAST_STORE=" + files, "ui", exitInternal, "ui is for the whole program, /none/holdfast"},
+		{alone, "HOLDFAST_STORE=" + files, "top", exitUsage, "top: this program was built without it"},
+		{alone, "HOLDFAST_STORE=" + files, "ui", exitUsage, "ui: this program was built without it"},
 		{whole, handedEnv + "=v0.0.1", "ls --store " + files, exitInternal, "of version v0.0.1 has started this program"},
 	} {
 		var args []string

@@ -12,8 +12,8 @@ import (
 
 // What the script looks for, and the packages that have it.
 const (
-	needed   = "redis-server etcd zookeeper.jar initdb pgbouncer mariadbd libfaketimeMT.so.1 gcc"
-	packages = "redis-server etcd-server zookeeper postgresql pgbouncer mariadb-server libfaketime gcc"
+	needed   = "redis-server etcd zookeeper.jar initdb pgbouncer mariadbd libfaketimeMT.so.1 chromium gcc"
+	packages = "redis-server etcd-server zookeeper postgresql pgbouncer mariadb-server libfaketime chromium gcc"
 )
 
 // A bare is a machine on which nothing is installed but what the script may
