@@ -45,12 +45,6 @@ func (r *reading) away() bool {
 	return unanswered(r.err) && !r.part //mutant:cmd-part-is-not-away
 }
 
-// known reports whether the reading says which names are in use. One name that is damaged
-// is no reason to keep what was read before.
-func (r *reading) known() bool {
-	return !r.away() && (r.err == nil || len(r.states) > 0 || errors.Is(r.err, holdfast.ErrCorrupt))
-}
-
 func unanswered(err error) bool {
 	return errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -291,4 +292,10 @@ func (m *topModel) enter() tea.Cmd {
 		m.mode = browsing
 	}
 	return nil
+}
+
+// known reports whether the reading says which names are in use. One name that is damaged
+// is no reason to keep what was read before.
+func (r *reading) known() bool {
+	return !r.away() && (r.err == nil || len(r.states) > 0 || errors.Is(r.err, holdfast.ErrCorrupt))
 }
