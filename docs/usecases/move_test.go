@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
@@ -93,5 +94,35 @@ func TestWithoutReleaseOneTwoHoldTheName(t *testing.T) {
 			t.Fatalf("release %d is refused, so something excludes it: this test shows nothing: %v", release, err)
 		}
 		defer giveBack()
+	}
+}
+
+// Release 1 as docs/production.md writes it: the work runs under both locks, and its context ends with
+// either. A claim of the same name in the other store is no deadlock.
+func TestWorkUnderTwoStoresEndsWithEither(t *testing.T) {
+	for _, lost := range []string{"old", "new"} {
+		synctest.Test(t, func(t *testing.T) {
+			stores := map[string]*memstore.Store{"old": memstore.New(), "new": memstore.New()}
+			on := func(name string) *holdfast.Lock {
+				locks, err := holdfast.New(stores[name], nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { locks.Close() })
+				return locks.Mutex("nightly")
+			}
+			before, after := on("old"), on("new")
+
+			err := before.Do(t.Context(), func(ctx context.Context) error {
+				return after.Do(ctx, func(ctx context.Context) error {
+					stores[lost].Break("nightly")
+					<-ctx.Done()
+					return ctx.Err()
+				})
+			})
+			if !errors.Is(err, holdfast.ErrLost) || errors.Is(err, holdfast.ErrNotRun) {
+				t.Errorf("the lock of the %s store is lost: %v, want ErrLost of work that has run", lost, err)
+			}
+		})
 	}
 }
