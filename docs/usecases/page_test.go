@@ -2,6 +2,8 @@ package usecases_test
 
 import (
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,5 +39,35 @@ func TestCodeOfThePageIsTheCodeThatRuns(t *testing.T) {
 		if shown[m[1]] != 1 {
 			t.Errorf("%s is %d times on the page, want once", m[1], shown[m[1]])
 		}
+	}
+}
+
+// The program of the README runs as it stands, and README.zh-CN.md has the same.
+func TestProgramOfTheReadmeRuns(t *testing.T) {
+	program := regexp.MustCompile("(?ms)^```go\n(package main\n.*?)^```$")
+	var first string
+	for _, name := range []string{"README.md", "README.zh-CN.md"} {
+		page, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := program.FindSubmatch(page)
+		if found == nil {
+			t.Fatalf("%s has no program", name)
+		}
+		if first == "" {
+			first = string(found[1])
+		}
+		if string(found[1]) != first {
+			t.Errorf("%s has another program than README.md", name)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(first), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("go", "run", file).CombinedOutput()
+	if want := "invoice/42 is ours, with a token: true\n"; err != nil || string(out) != want {
+		t.Errorf("it says %q, want %q (%v)", out, want, err)
 	}
 }
