@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -48,6 +49,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	}
 	env := chosen.environment(os.Environ())
 	env = setenv(environment(env, held(leases)), "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
+	env = j.account.environment(env)
 	if j.giveUp.Signal != nil {
 		s.giveUp, s.requests = j.giveUp.Signal, requests(leases)
 	}
@@ -57,10 +59,13 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	if s.group, err = start(j.path, j.argv, env, j.foreground); err != nil {
 		disarmFront()
 		leases.ReleaseUnused() //mutant:run-unused-not-started
+		j.account.ends(report.NotRun)
 		return &exitError{cannotRun(err), fmt.Errorf("%s: %w", j.argv[0], err)}
 	}
 	s.supervise()
-	return &exitError{code: s.result()}
+	code := s.result()
+	j.account.ends(s.outcomeOf(code))
+	return &exitError{code: code}
 }
 
 // A lease is one of those that the command runs under, as it is told of it.

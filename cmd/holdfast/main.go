@@ -76,6 +76,7 @@ Put a URL with a password in a file, not on the command line.`,
 	root.Flags().BoolVar(&p.version, "version", false, "print the version, its commit and its date")
 	root.AddCommand(p.runCommand(), p.holdCommand(), p.lsCommand(), p.showCommand(), p.checkCommand(), p.waitCommand(), p.askCommand(), p.breakCommand(), versionCommand())
 	root.AddCommand(p.doctorCommand(), p.topCommand(), p.uiCommand(), storesCommand(), p.proveCommand(), proveChildCommand())
+	root.AddCommand(metricsWriter())
 	p.complete(root)
 	return root
 }

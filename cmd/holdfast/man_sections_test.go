@@ -67,6 +67,7 @@ var givenVariables = []item{
 	{"HOLDFAST_TOKEN", "The fencing token, a decimal number, larger than that of every earlier holder: for what the command writes to, so that it can refuse one that comes late."},
 	{"HOLDFAST_ID", "The id of this hold, for holdfast-check(1)."},
 	{"HOLDFAST_TTL_MS", "The TTL in milliseconds."},
+	{"TRACEPARENT", "With --trace: the span of the run."},
 	{"HOLDFAST_LEASES", "Of several NAMEs, in place of the first three: a JSON array of objects with name, id and token."},
 }
 
@@ -89,6 +90,7 @@ func manualSections(page string) (sections []manualSection) {
 		add("EXIT STATUS", list(runExits)+".PP\n"+roff("The command may exit with any of these itself. For each of its own but 0, 128+N and a skip, holdfast writes a line that begins with \"holdfast:\" to stderr.")+"\n")
 		variables += ".TP\n.B SHELL\n" + roff("What runs the LINE of -c.") + "\n.TP\n.B TERM\n" +
 			roff("If it is dumb, who waits is silent also at a terminal.") + "\n" +
+			".TP\n.B OTEL_*, TRACEPARENT\n" + roff("Where --trace sends the span, and below which. OTEL_EXPORTER_OTLP_ENDPOINT is http://localhost:4318 unless it is set.") + "\n" +
 			".PP\nThe command finds\n" + list(givenVariables) +
 			".PP\n" + roff("and HOLDFAST_STORE, so that a holdfast in it uses the same store. If its URL has a user name or a password, it is \"withheld:\" there, which every holdfast refuses.") + "\n"
 	case other:

@@ -133,6 +133,12 @@ var mutants = []mutant.Broken{
 	one("the signal is TERM", "TestCommandOnFiles/the-signal-can-be-another", "run-ends-by-signal", mutant.Stmt("s.group.terminate(syscall.SIGTERM)")),
 	one("past its time the code is 124", "TestCommandOnFiles/the-signal-can-be-another", "run-preserves-status", mutant.Cond("false")),
 	one("a pipeline has the terminal", "TestForegroundGivesTheTerminalInAPipeline", "run-foreground-anyway", mutant.Cond("front.IsTerminal(0) && front.IsTerminal(1)")),
+	broken("a span is sent unasked", "TestNothingIsSentUnlessItIsAskedFor", mutant.At("report-off", mutant.Cond("false")), mutant.At("report-span-asked", mutant.Cond("true"))),
+	one("the command is told of the span above ours", "TestASpanOfTheRunIsSent", "report-child-of-span", mutant.Return("env")),
+	one("a reporter that hangs is waited for", "TestAReporterThatHangsIsNotWaitedFor", "report-bounded", mutant.After("<-ended")),
+	one("a name breaks the file of metrics", "TestMetricsOfTheRunAreWritten", "report-labels-escaped", mutant.Return("value")),
+	one("a failure forgets the last success", "TestMetricsOfTheRunAreWritten", "report-last-success-kept", mutant.Value("0.0")),
+	one("metrics are written over", "TestMetricsAreReplacedAndNotWrittenOver", "report-written-beside", mutant.Before("if true {\nreturn os.WriteFile(file, text, 0o644)\n}")),
 	one("a pod uses its own files", "TestCommandOnFiles/pod-needs-a-store", "run-pod-needs-store", mutant.Cond("false")),
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 )
 
 // acquire waits for the lock. A signal gives up the place; a second one leaves
@@ -53,6 +54,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 			if r := <-done; r.leases != nil {
 				r.leases.ReleaseUnused() //mutant:run-unused-at-signal
 			}
+			j.account.ends(report.Interrupted)
 			return nil, &exitError{code: codeOfSignal(sig)}
 		}
 	}
@@ -116,6 +118,11 @@ func (j *job) refused(err error) error {
 		}
 		return exit(say(err, strings.Join(j.names, ", "), j.where, waited))
 	}
+	outcome := report.Refused
+	if j.skipOK {
+		outcome = report.Skipped
+	}
+	j.account.ends(outcome)
 	message := fmt.Sprintf("%s: %s", printable(held.Name), held.Who())
 	if j.waits && !j.try {
 		message = fmt.Sprintf("%s: not obtained within %v: %s", printable(held.Name), time.Duration(j.wait), held.Who())

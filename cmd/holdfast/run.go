@@ -15,11 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func (p *program) runCommand() *cobra.Command {
 	j := &job{program: p, ttl: duration(30 * time.Second), onLost: "term", conflict: exitHeld, ends: endSignal{syscall.SIGTERM}}
+	var metrics string
+	var trace bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] NAME... [flags] -- COMMAND [ARG]...",
 		Short: "Run a command while holding a lock",
@@ -80,7 +83,15 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			needFront()
-			return j.run(cmd, args)
+			if err := j.read(cmd, args); err != nil {
+				return err // not by exit: it is told with "See --help"
+			}
+			if asked, err := j.reports(metrics, trace); err != nil {
+				return err
+			} else if asked {
+				j.keepAccount(metrics, trace)
+			}
+			return j.run(cmd)
 		},
 	}
 	f := cmd.Flags()
@@ -100,6 +111,8 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	p.requires(cmd)
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when the lock is refused to them")
 	f.BoolVar(&j.json, "json", false, "print on stderr what happens, one JSON object a line")
+	f.StringVar(&metrics, "metrics-file", "", "write metrics of the run to `FILE` (*.prom) for Prometheus")
+	f.BoolVar(&trace, "trace", false, "send a span of the run by OpenTelemetry, as OTEL_ variables say")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "print on stderr what is done, and warnings about the store")
 	cmd.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions([]cobra.Completion{"term", "kill"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, plain := range []string{"command", "ttl", "at-least-for", "at-most-for", "kill-after", "note", "ask"} {
@@ -174,8 +187,9 @@ type job struct {
 
 	waits   bool // -w was given
 	begun   time.Time
-	where   string // the store, for people
-	forgets bool   // the store keeps no reason of a break --now
+	where   string   // the store, for people
+	forgets bool     // the store keeps no reason of a break --now
+	account *account // nil: nobody has asked for metrics or a span
 	names   []string
 	argv    []string
 	path    string // of the command
@@ -248,21 +262,15 @@ func (j *job) find() error {
 	return &exitError{code, fmt.Errorf("%s: %w", j.argv[0], errors.Unwrap(err))}
 }
 
-func (j *job) run(cmd *cobra.Command, args []string) error {
-	if err := j.read(cmd, args); err != nil {
-		return err // not by exit: it is told with "See --help"
-	}
+func (j *job) run(cmd *cobra.Command) error {
 	if j.json {
 		stderr.journal = newJournal(j)
 	}
 	return j.told(j.obtainAndHold(cmd))
 }
 
-// told is how it ended, as an exit code alone once --json has told the rest.
+// told is how it ended, as an exit code alone once the rest has been told.
 func (j *job) told(err error) error {
-	if stderr.journal == nil {
-		return err
-	}
 	ended := &exitError{}
 	errors.As(exit(err), &ended)
 	switch {
@@ -272,6 +280,7 @@ func (j *job) told(err error) error {
 	default:
 		stderr.say(record{Event: eventFailed, Message: ended.err.Error()})
 	}
+	j.report(ended.code)
 	j.tellEnded(ended.code)
 	return &exitError{code: ended.code}
 }
@@ -286,6 +295,7 @@ func (j *job) tellEnded(code int) {
 // obtainAndHold runs the command under the lock.
 func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err := j.find(); err != nil {
+		j.account.ends(report.NotRun)
 		return err
 	}
 	chosen, s, err := j.open()
@@ -312,6 +322,7 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	held := err == nil
 	if held {
 		stderr.holds(leases)
+		j.account.holds(leases)
 		err = j.hold(leases, s, chosen, signals)
 	}
 	err = exit(err)

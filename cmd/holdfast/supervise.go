@@ -282,6 +282,7 @@ func (s *supervisor) result() int {
 		return exitLost
 	case errors.Is(err, holdfast.ErrLost):
 		tellLost("%s", whyLost(s.name(), err, s.forgets))
+		s.code = exitLost
 		return exitLost
 	case s.code == exitTimeout && s.preserve: //mutant:run-preserves-status
 	case s.code != 0:

@@ -32,6 +32,7 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 	}
 	defer taken.Close()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	metrics := filepath.Join(t.TempDir(), "m.prom")
 	etcd, files := "etcd://"+testserver.SharedEtcd(t), "file:"+t.TempDir()+"/locks"
 	for _, c := range []struct {
 		program, env, args string
@@ -48,6 +49,8 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		{without, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitInternal, "/none/holdfast"},
 		{without, "HOLDFAST_STORE=" + files, "run lean/a -n -- echo ran", 0, "ran\n"},
 		{without, "HOLDFAST_STORE=", "run lean/a -n -- echo ran", exitUsage, "HOLDFAST_STORE is set, and empty"},
+		{alone, "HOLDFAST_STORE=" + files, "run lean/m -n --metrics-file " + metrics + " -- true", 0, ""},
+		{alone, "HOLDFAST_STORE=" + files, "run lean/m -n --trace -- true", exitUsage, "--trace needs the program holdfast-trace"},
 		{alone, "HOLDFAST_STORE=" + etcd, "run lean/a -n -- echo ran", exitUsage, "without the driver of etcd"},
 		{with, "HOLDFAST_STORE=" + files, "top", exitUsage, "must be a terminal"},
 		{with, "A=b", "--store " + files + " ui --port " + port, exitUsage, "127.0.0.1:" + port + " cannot be used"},
@@ -67,6 +70,9 @@ func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 		if code := cmd.ProcessState.ExitCode(); code != c.exit || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s %s: exit code %d (%v), want %d and %q: %s", c.env, c.args, code, err, c.exit, c.says, out)
 		}
+	}
+	if text, err := os.ReadFile(metrics); err != nil || !strings.Contains(string(text), `holdfast_run_outcome{name="lean/m",outcome="succeeded"} 1`) {
+		t.Errorf("the metrics are %q (%v)", text, err)
 	}
 }
 

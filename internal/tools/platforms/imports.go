@@ -75,8 +75,9 @@ var rooms = []room{
 	{[]string{"open/all"}, append([]string{"open"}, stores...)},
 	{[]string{"prove"}, append(append([]string{"", "open", "open/all", "store", "store/storetest/contain", "internal/clock", porcupine, goredis, pgx, mysql, gozk, sys}, etcd...), stores...)},
 	{[]string{"cmd/holdfast"}, append([]string{"", "open", "open/all", "store", "store/scheme", "prove", "internal/clock", "cmd/holdfast/internal/front",
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/term", sys, goredis}, stores...)}, // goredis: to silence its own log
-	{[]string{"cmd/holdfast/internal/front"}, []string{"internal/clock", sys}}, // it knows no store
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/term", "cmd/holdfast/internal/report", sys, goredis}, stores...)}, // goredis: to silence its own log
+	{[]string{"cmd/holdfast/holdfast-trace"}, []string{"cmd/holdfast/internal/report", "go.opentelemetry.io/otel/..."}}, // it knows no store
+	{[]string{"cmd/holdfast/internal/front"}, []string{"internal/clock", sys}},                                          // it knows no store
 
 	// What only tests use, and the bench.
 	{[]string{"store/storetest"}, []string{"", "store", "store/queue"}},

@@ -1,0 +1,33 @@
+// Command holdfast-trace sends the span of a run that has ended, by OpenTelemetry. holdfast run --trace starts it, with what it is
+// to tell on stdin. It is a program of its own, as what it is made of would be paid for at the start of every run.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var a report.Account
+	if err := json.NewDecoder(os.Stdin).Decode(&a); err != nil || a.Span == nil {
+		return fmt.Errorf("there is no account of a run on stdin, from holdfast run --trace: %v", err)
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != a.Version {
+		return fmt.Errorf("holdfast is of version %s and %s of %s: install both from one package", a.Version, report.TraceProgram, info.Main.Version)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), report.SendsFor)
+	defer cancel()
+	return send(ctx, &a, os.Getenv)
+}

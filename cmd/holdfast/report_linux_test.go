@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
+)
+
+// traceProgram is the directory of the program that sends spans.
+var traceProgram = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = plainCommand(); err == nil {
+		cmd := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, report.TraceProgram), "./"+report.TraceProgram)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, failed := cmd.CombinedOutput(); failed != nil {
+			err = fmt.Errorf("%w\n%s", failed, out)
+		}
+	}
+	return dir, err
+})
+
+// traced gives the command the program that sends spans, and the address of a collector.
+func traced(t *testing.T, url string, env ...string) func(*exec.Cmd) {
+	t.Helper()
+	dir, err := traceProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *exec.Cmd) {
+		c.Env = append(c.Env, "PATH="+os.Getenv("PATH")+":"+dir, "OTEL_EXPORTER_OTLP_ENDPOINT="+url)
+		c.Env = append(c.Env, env...)
+	}
+}
+
+// receive starts a collector, which delivers the spans that it gets.
+func receive(t *testing.T) (got chan *otlp.Span, url string) {
+	got = make(chan *otlp.Span, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		var in collector.ExportTraceServiceRequest
+		if err := proto.Unmarshal(body, &in); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		got <- in.ResourceSpans[0].ScopeSpans[0].Spans[0]
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(s.Close)
+	return got, s.URL
+}
+
+// run --trace sends one span, below that of whoever started it, and the command's own spans are below that.
+func TestASpanOfTheRunIsSent(t *testing.T) {
+	t.Parallel()
+	got, url := receive(t)
+	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=00-"+trace+"-"+parent+"-01"), "--trace", "--", "sh", "-c", "echo $TRACEPARENT > told; exit 3")
+	s.exits(3)
+	if len(got) != 1 {
+		t.Fatalf("%d spans came, want 1", len(got))
+	}
+	span := <-got
+	if is := hex.EncodeToString(span.TraceId); is != trace {
+		t.Errorf("it is of the trace %s, want %s", is, trace)
+	}
+	if is := hex.EncodeToString(span.ParentSpanId); is != parent {
+		t.Errorf("it is below %q, want %s", is, parent)
+	}
+	if told, want := s.text("told"), "00-"+trace+"-"+hex.EncodeToString(span.SpanId)+"-01\n"; told != want {
+		t.Errorf("the command was told %q, want %q", told, want)
+	}
+	if stderr := s.text("stderr"); stderr != "" {
+		t.Errorf("it says %s", stderr)
+	}
+}
+
+// Variables of OpenTelemetry alone, which may be there for the command, send nothing.
+func TestNothingIsSentUnlessItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	got, url := receive(t)
+	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=none"), "--", "sh", "-c", "echo $TRACEPARENT > told")
+	s.exits(0)
+	if n, told := len(got), s.text("told"); n > 0 || told != "none\n" {
+		t.Errorf("%d spans came, and the command was told %q", n, told)
+	}
+}
+
+// The exit code is the job's, whatever becomes of the metrics and the span, and a line says what that was.
+func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	for what, addr := range map[string]string{"hangs": silent.Addr().String(), "away": gone.Addr().String()} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := beginWith(t, fileStore(t), traced(t, "http://"+addr), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
+			s.exits(7)
+			lines := strings.Split(strings.TrimSpace(s.text("stderr")), "\n")
+			if len(lines) != 2 || !strings.Contains(lines[0], "metrics not written") || !strings.Contains(lines[1], "span not sent") {
+				t.Errorf("it says %q", lines)
+			}
+		})
+	}
+}
+
+// A program that hangs while it sends holds the job up for a time, and no longer.
+func TestAReporterThatHangsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	hangs := filepath.Join(t.TempDir(), "hangs")
+	if err := os.WriteFile(hangs, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		done <- sendBy(ctx, &account{}, make(chan os.Signal), hangs)
+	}()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "not within ") {
+			t.Errorf("%v, want one that tells the time", err)
+		}
+	case <-time.After(patience):
+		t.Error("it is waited for")
+	}
+}
+
+// gauges reads a file as Prometheus does: the value of each metric, by the value of the label outcome too if it has one.
+func gauges(t *testing.T, file, name string) map[string]float64 {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	all := map[string]float64{}
+	for metric, family := range families {
+		if family.GetHelp() == "" || family.GetType().String() != "GAUGE" {
+			t.Errorf("%s has the type %v and the help %q", metric, family.GetType(), family.GetHelp())
+		}
+		for _, m := range family.GetMetric() {
+			key := metric
+			for _, l := range m.GetLabel() {
+				switch {
+				case l.GetName() == "outcome":
+					key += "/" + l.GetValue()
+				case l.GetName() != "name" || l.GetValue() != name:
+					t.Errorf("%s has the label %s=%q, want the name %q", metric, l.GetName(), l.GetValue(), name)
+				}
+			}
+			all[key] = m.GetGauge().GetValue()
+		}
+	}
+	return all
+}
+
+// run --metrics-file writes what Prometheus reads, in one step, whatever the name has in it.
+func TestMetricsOfTheRunAreWritten(t *testing.T) {
+	t.Parallel()
+	const name = "a\"b\\c\nd ü{}"
+	store, dir := fileStore(t), t.TempDir()
+	file := filepath.Join(dir, "nightly.prom")
+	run := func(code int, args ...string) map[string]float64 {
+		t.Helper()
+		s := beginCommand(t, store, nil, append([]string{"run", name, "--metrics-file", file}, args...)...)
+		s.exits(code)
+		return gauges(t, file, name)
+	}
+	before := float64(time.Now().Unix())
+	first := run(0, "--", "true")
+	at := first["holdfast_run_last_success_timestamp_seconds"]
+	if first["holdfast_run_outcome/succeeded"] != 1 || at < before || at != first["holdfast_run_end_timestamp_seconds"] || first["holdfast_run_start_timestamp_seconds"] > at {
+		t.Errorf("after a success: %v", first)
+	}
+	second := run(5, "--", "sh", "-c", "exit 5")
+	if second["holdfast_run_outcome/failed"] != 1 || second["holdfast_run_outcome/succeeded"] != 0 || second["holdfast_run_exit_code"] != 5 {
+		t.Errorf("after a failure: %v", second)
+	}
+	if second["holdfast_run_last_success_timestamp_seconds"] != at {
+		t.Errorf("after a failure the last success is %v, want %v", second["holdfast_run_last_success_timestamp_seconds"], at)
+	}
+	for outcome, args := range map[string][]string{"not-run": {"--", "/none"}, "timeout": {"--at-most-for", "0.1", "--", "sleep", "100"}} {
+		code := map[string]int{"not-run": exitNotFound, "timeout": exitTimeout}[outcome]
+		if is := run(code, args...); is["holdfast_run_outcome/"+outcome] != 1 {
+			t.Errorf("want %s: %v", outcome, is)
+		}
+	}
+	holder := beginCommand(t, store, nil, "run", name, "--", "sh", "-c", "touch held; sleep 1000")
+	soon(t, "it holds", func() bool { return holder.exists("held") })
+	for outcome, args := range map[string][]string{"refused": {"-n", "--", "true"}, "skipped": {"-n", "--skip-ok", "--", "true"}} {
+		code := map[string]int{"refused": exitHeld, "skipped": 0}[outcome]
+		is := run(code, args...)
+		if _, held := is["holdfast_run_held_seconds"]; held || is["holdfast_run_outcome/"+outcome] != 1 {
+			t.Errorf("want %s: %v", outcome, is)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 1 {
+		t.Errorf("beside the metrics are %v (%v)", files, err)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("its mode is %v (%v): the collector runs as another user", info.Mode(), err)
+	}
+}
+
+// Who reads while a run writes has the old text or the new one: the file is another one each time.
+func TestMetricsAreReplacedAndNotWrittenOver(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x.prom")
+	a := &account{Metrics: file, Names: []string{"x"}, Outcome: report.Succeeded, Began: time.Now(), Ended: time.Now()}
+	if err := a.writeMetrics(); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	a.Outcome = report.Failed
+	if err := a.writeMetrics(); err != nil {
+		t.Fatal(err)
+	}
+	if old, err := io.ReadAll(reader); err != nil || !strings.Contains(string(old), `outcome="succeeded"} 1`) {
+		t.Errorf("who had it open reads (%v):\n%s", err, old)
+	}
+}
+
+func TestMetricsOrATraceThatCannotBeAreRefused(t *testing.T) {
+	t.Parallel()
+	s := begin(t, fileStore(t), "--metrics-file", "x.txt", "--", "touch", "ran")
+	s.exits(exitUsage)
+	if !strings.Contains(s.text("stderr"), ".prom") || s.exists("ran") {
+		t.Errorf("it says %s", s.text("stderr"))
+	}
+}
