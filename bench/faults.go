@@ -10,10 +10,8 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/holdfast-go/holdfast/prove"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // faultyArg as the first argument, with the name of a library as the second,
@@ -25,7 +23,7 @@ func faultyChild(name string, in io.Reader, out io.Writer) error {
 	if i < 0 {
 		return fmt.Errorf("no library %q", name)
 	}
-	return prove.ChildOf(in, out, underFaults[i].open)
+	return underFaults[i].own().Child(in, out)
 }
 
 // A loss is what a library lost in all runs, as prove counts it.
@@ -55,7 +53,7 @@ func faults(ctx context.Context, s setup) error {
 			r, err := prove.Prove(ctx, &prove.Options{
 				URL: "redis://" + addr, For: s.proveFor, Processes: 6, Names: 3, Seed: seed,
 				Command: func() *exec.Cmd { return exec.Command(self, faultyArg, f.name) },
-				Peer:    &store.Description{Store: f.name + " on Redis", Lacks: f.lacks, MinTTL: time.Millisecond}, Silent: f.silent,
+				Own:     f.own(),
 			})
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
@@ -102,7 +100,7 @@ func lossTable(s setup, sums []loss) string {
 		if f.name == "rueidislock" {
 			late = "not seen from outside"
 		}
-		if f.lacks[store.PromiseTokens] == "" {
+		if f.fenced {
 			fence = fmt.Sprint(l.caught)
 		}
 		fmt.Fprintf(&b, "| %s | %d of %d | %d | %d | %d | %s | %d | %d | %d, %d | %s |\n",

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/prove"
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // A faulty is a library under the faults of prove. Where a library leaves it to
@@ -30,25 +28,55 @@ import (
 // again soon if that fails.
 type faulty struct {
 	name string
-	open func(url string, ttl time.Duration, dial prove.Dial) (prove.Peer, error)
-	// lacks is what it does not promise.
-	lacks map[store.Promise]string
+	open func(url string, ttl time.Duration, dial prove.Dial) (library, error)
+	// fenced says that its locks have tokens.
+	fenced bool
 	// silent says that it tells no deadline: its user may rely on the lock until
 	// he has released it, or was told that it is lost.
 	silent bool
 }
 
-var noToken = map[store.Promise]string{
-	store.PromiseTokens:  "it has no fencing token",
-	store.PromiseOrder:   "it promises none",
-	store.PromiseInspect: "it has none",
+// A library is the locks of one in one process.
+type library interface {
+	Lock(ctx context.Context, name string) (held, error)
+	TryLock(ctx context.Context, name string) (held, error)
+	Close() error
+}
+
+// A held lock is one that a library gave.
+type held interface {
+	Token() int64
+	Deadline() time.Time
+	Lost() <-chan struct{}
+	Release() error
+}
+
+// own is how prove comes to the library.
+func (f *faulty) own() *prove.Own {
+	return &prove.Own{Name: f.name + " on Redis", Silent: f.silent, Locks: func(url string, ttl time.Duration, dial prove.Dial) (*prove.Locks, error) {
+		l, err := f.open(url, ttl, dial)
+		if err != nil {
+			return nil, err
+		}
+		return &prove.Locks{Close: l.Close, Lock: func(ctx context.Context, name string, try bool) (*prove.Lease, error) {
+			lock := l.Lock
+			if try {
+				lock = l.TryLock
+			}
+			h, err := lock(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return &prove.Lease{Token: h.Token(), Deadline: h.Deadline, Lost: h.Lost(), Release: h.Release}, nil
+		}}, nil
+	}}
 }
 
 var underFaults = []faulty{
-	{"holdfast", faultyOurs, map[store.Promise]string{store.PromiseInspect: "not asked here"}, false},
-	{"redislock", faultyRedislock, noToken, true},
-	{"redsync", faultyRedsync, noToken, false},
-	{"rueidislock", faultyRueidis, noToken, true},
+	{"holdfast", faultyOurs, true, false},
+	{"redislock", faultyRedislock, false, true},
+	{"redsync", faultyRedsync, false, false},
+	{"rueidislock", faultyRueidis, false, true},
 }
 
 func dialed(rawURL string, dial prove.Dial) (*redis.Client, error) {
@@ -65,7 +93,7 @@ type peerOurs struct {
 	rdb *redis.Client
 }
 
-func faultyOurs(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+func faultyOurs(rawURL string, ttl time.Duration, dial prove.Dial) (library, error) {
 	rdb, err := dialed(rawURL, dial)
 	if err != nil {
 		return nil, err
@@ -74,15 +102,15 @@ func faultyOurs(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, 
 	return peerOurs{l, rdb}, err
 }
 
-func (p peerOurs) Lock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerOurs) Lock(ctx context.Context, name string) (held, error) {
 	return lease(p.l.Mutex(name).Lock(ctx))
 }
 
-func (p peerOurs) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerOurs) TryLock(ctx context.Context, name string) (held, error) {
 	return lease(p.l.Mutex(name).TryLock(ctx))
 }
 
-func lease(l *holdfast.Lease, err error) (prove.Lease, error) {
+func lease(l *holdfast.Lease, err error) (held, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +122,8 @@ func (p peerOurs) Close() error {
 	return p.l.Close()
 }
 
-// An id is of one lease among all of all processes.
-func newID() string { return fmt.Sprintf("%d-%d", os.Getpid(), ids.Add(1)) }
-
-var ids atomic.Int64
-
 // A peerLease is another library's lock, renewed by the adapter.
 type peerLease struct {
-	id      string
 	release func() error
 	lost    chan struct{}
 	ended   context.CancelFunc // stops the renewals
@@ -111,10 +133,8 @@ type peerLease struct {
 	deadline time.Time // of the newest renewal; zero: it is not known
 }
 
-func (l *peerLease) ID() string            { return l.id }
 func (l *peerLease) Token() int64          { return 0 }
 func (l *peerLease) Lost() <-chan struct{} { return l.lost }
-func (l *peerLease) Valid() bool           { return !l.over.Load() }
 
 func (l *peerLease) Deadline() time.Time {
 	l.mu.Lock()
@@ -143,7 +163,7 @@ var errNotOurs = errors.New("not ours any more")
 // returns the new deadline.
 func renewed(ttl time.Duration, deadline time.Time, renew func(context.Context) (time.Time, error), release func() error) *peerLease {
 	ctx, cancel := context.WithCancel(context.Background())
-	l := &peerLease{id: newID(), release: release, lost: make(chan struct{}), ended: cancel, deadline: deadline}
+	l := &peerLease{release: release, lost: make(chan struct{}), ended: cancel, deadline: deadline}
 	go func() {
 		for wait := ttl / 3; ; {
 			select {
@@ -186,7 +206,7 @@ type peerRedislock struct {
 	ttl    time.Duration
 }
 
-func faultyRedislock(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+func faultyRedislock(rawURL string, ttl time.Duration, dial prove.Dial) (library, error) {
 	rdb, err := dialed(rawURL, dial)
 	if err != nil {
 		return nil, err
@@ -194,17 +214,17 @@ func faultyRedislock(rawURL string, ttl time.Duration, dial prove.Dial) (prove.P
 	return peerRedislock{rdb, redislock.New(rdb), ttl}, nil
 }
 
-func (p peerRedislock) Lock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerRedislock) Lock(ctx context.Context, name string) (held, error) {
 	return p.obtain(ctx, name, redislock.LinearBackoff(10*time.Millisecond))
 }
 
-func (p peerRedislock) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerRedislock) TryLock(ctx context.Context, name string) (held, error) {
 	return p.obtain(ctx, name, redislock.NoRetry())
 }
 
 // obtain knows no better of the deadline than that it is not before the TTL
 // after the return, and later than that by no more than the last round trip.
-func (p peerRedislock) obtain(ctx context.Context, name string, again redislock.RetryStrategy) (prove.Lease, error) {
+func (p peerRedislock) obtain(ctx context.Context, name string, again redislock.RetryStrategy) (held, error) {
 	l, err := p.client.Obtain(ctx, name, p.ttl, &redislock.Options{RetryStrategy: again})
 	if err != nil {
 		return nil, class(ctx, err, errors.Is(err, redislock.ErrNotObtained))
@@ -234,7 +254,7 @@ type peerRedsync struct {
 	ttl time.Duration
 }
 
-func faultyRedsync(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+func faultyRedsync(rawURL string, ttl time.Duration, dial prove.Dial) (library, error) {
 	rdb, err := dialed(rawURL, dial)
 	if err != nil {
 		return nil, err
@@ -242,15 +262,15 @@ func faultyRedsync(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Pee
 	return peerRedsync{rdb, redsync.New(goredisadapter.NewPool(rdb)), ttl}, nil
 }
 
-func (p peerRedsync) Lock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerRedsync) Lock(ctx context.Context, name string) (held, error) {
 	return p.lock(ctx, name, (*redsync.Mutex).LockContext)
 }
 
-func (p peerRedsync) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerRedsync) TryLock(ctx context.Context, name string) (held, error) {
 	return p.lock(ctx, name, (*redsync.Mutex).TryLockContext)
 }
 
-func (p peerRedsync) lock(ctx context.Context, name string, lock func(*redsync.Mutex, context.Context) error) (prove.Lease, error) {
+func (p peerRedsync) lock(ctx context.Context, name string, lock func(*redsync.Mutex, context.Context) error) (held, error) {
 	m := p.rs.NewMutex(name, redsync.WithExpiry(p.ttl), redsync.WithTries(1<<30))
 	if err := lock(m, ctx); err != nil {
 		var taken *redsync.ErrTaken
@@ -300,7 +320,7 @@ type peerRueidis struct{ l rueidislock.Locker }
 
 // faultyRueidis gives an answer as long as the TTL, and not 20 ms: with those it
 // gets hardly any lock under faults.
-func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Peer, error) {
+func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (library, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, err
@@ -325,17 +345,17 @@ func faultyRueidis(rawURL string, ttl time.Duration, dial prove.Dial) (prove.Pee
 	}
 }
 
-func (p peerRueidis) Lock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerRueidis) Lock(ctx context.Context, name string) (held, error) {
 	return p.lock(ctx, name, p.l.WithContext)
 }
 
-func (p peerRueidis) TryLock(ctx context.Context, name string) (prove.Lease, error) {
+func (p peerRueidis) TryLock(ctx context.Context, name string) (held, error) {
 	return p.lock(ctx, name, p.l.TryWithContext)
 }
 
 // lock: it renews by itself and ends the context of a lock that it knows to be
 // lost. When it last renewed it does not tell.
-func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Context, string) (context.Context, context.CancelFunc, error)) (prove.Lease, error) {
+func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Context, string) (context.Context, context.CancelFunc, error)) (held, error) {
 	// The lock would end with the context that bounds the waiting.
 	within, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
@@ -348,7 +368,7 @@ func (p peerRueidis) lock(ctx context.Context, name string, lock func(context.Co
 		end()
 		return nil, class(ctx, err, errors.Is(err, rueidislock.ErrNotLocked))
 	}
-	l := &peerLease{id: newID(), lost: make(chan struct{}), ended: func() {}}
+	l := &peerLease{lost: make(chan struct{}), ended: func() {}}
 	l.release = func() error { // it tells nothing
 		cancel()
 		end()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,9 +13,15 @@ type Verdict struct {
 	Proved     bool        `json:"proved"`     // nothing is violated, and there was enough to judge
 	Violations []Violation `json:"violations"` // the promises that were not kept
 	TooLittle  []string    `json:"too_little"` // why the history would prove nothing even without violations
-	Checks     []Count     `json:"checks"`     // one for each check that was made
-	Unchecked  []string    `json:"unchecked"`  // what was not checked on this store, and why
-	Figures    Figures     `json:"figures"`    // what happened in the run
+	Checks     []Count     `json:"checks"`     // one for each check
+	// NotJudged has the checks that had nothing to judge, and why: what they are for was not
+	// shown. Of those that the lock does not promise to pass Proved may be true all
+	// the same.
+	NotJudged []string `json:"not_judged,omitempty"`
+	Unchecked []string `json:"unchecked"` // what was not checked on this store, and why
+	Figures   Figures  `json:"figures"`   // what happened in the run
+
+	broke bool // the run could not go on
 }
 
 // A Count says how much one check had to judge.
@@ -35,9 +42,12 @@ type Violation struct {
 	Text   string        `json:"text"`           // what happened, for people
 	From   time.Duration `json:"from"`           // where the window begins, on the clock of the run
 	To     time.Duration `json:"to"`             // where it ends
+	Cause  string        `json:"cause"`          // what brought it about, in one line: the nearest that the history shows
 	Events []Event       `json:"events"`         // the shortest window of the history that shows it
+	Guilty int           `json:"guilty"`         // the index in Events of the operation that broke it; -1: none is known
 
-	claims []*claim
+	claims  []*claim
+	overlap window // in which it was so, without the calls that led to it
 }
 
 // Figures are what happened in the run.
@@ -76,7 +86,7 @@ func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, form
 	j.Wrong++
 	if len(j.found) < 5 {
 		j.found = append(j.found, Violation{
-			Check: j.Check, Name: name, Text: fmt.Sprintf(format, args...), From: from, To: to, claims: claims,
+			Check: j.Check, Name: name, Text: fmt.Sprintf(format, args...), From: from, To: to, claims: claims, overlap: window{from, to},
 		})
 	}
 }
@@ -85,10 +95,11 @@ func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, form
 func Check(h *History) *Verdict {
 	v := newView(h)
 	verdict := &Verdict{Unchecked: slices.Clone(h.Run.Unchecked), Figures: v.figures()}
+	var idle []int // checks that were made and found nothing to judge
 	for _, c := range checks {
 		j := &judge{view: v, Count: Count{Check: int(c), Text: c.String()}}
-		if j.Not = h.Run.notChecked(c); j.Not != "" {
-			verdict.Checks = append(verdict.Checks, j.Count)
+		if j.Not = v.notChecked(c); j.Not != "" {
+			verdict.add(&j.Count)
 			continue
 		}
 		switch c {
@@ -108,17 +119,42 @@ func Check(h *History) *Verdict {
 			j.bounded()
 		}
 		for i := range j.found {
-			j.found[i].Events = v.around(&j.found[i])
+			w := &j.found[i]
+			e := v.explain(w)
+			w.Events = v.around(w)
+			w.Guilty = slices.IndexFunc(w.Events, e.is)
 		}
 		if j.Judged == 0 && j.Not == "" {
-			j.Not = "nothing of the kind happened"
+			if j.Not = "nothing of the kind happened; run it for longer"; j.Voided+j.Undecided > 0 {
+				j.Not = "all of it was voided by a fault, or not decided"
+			}
+			idle = append(idle, j.Check)
 		}
 		verdict.Violations = append(verdict.Violations, j.found...)
-		verdict.Checks = append(verdict.Checks, j.Count)
+		verdict.add(&j.Count)
 	}
 	verdict.TooLittle = v.tooLittle(verdict)
+	if len(idle) > 0 { //mutant:judge-idle-check-is-proof
+		verdict.TooLittle = append(verdict.TooLittle, notJudged(idle))
+	}
 	verdict.Proved = len(verdict.Violations) == 0 && len(verdict.TooLittle) == 0
 	return verdict
+}
+
+// notJudged says so of checks that were made.
+func notJudged(idle []int) string {
+	if len(idle) == 1 {
+		return fmt.Sprintf("check %d had nothing to judge", idle[0])
+	}
+	return fmt.Sprintf("checks %s had nothing to judge", strings.Trim(strings.ReplaceAll(fmt.Sprint(idle), " ", ", "), "[]"))
+}
+
+// add adds the count of a check.
+func (v *Verdict) add(c *Count) {
+	v.Checks = append(v.Checks, *c)
+	if c.Judged == 0 {
+		v.NotJudged = append(v.NotJudged, fmt.Sprintf("check %d (%s): %s", c.Check, c.Text, c.Not))
+	}
 }
 
 // tooLittle says why the history would prove nothing.
@@ -135,6 +171,7 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	}
 	for i := range v.Events {
 		e := &v.Events[i]
+		verdict.broke = verdict.broke || e.Do == failed
 		add(e.Do == failed, "the run could not go on: %s", e.Text)                                   //mutant:judge-process-died-itself-matter
 		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text) //mutant:judge-connection-past-proxies-matter
 	}

@@ -537,7 +537,7 @@ func TestTooLittleIsNoProof(t *testing.T) {
 		s := newScript()
 		s.Run.Floor = 4
 		s.lock(1, 10).got(11, 1).release(100, 101)
-		s.lock(2, 12).placed(12, 14).got(101, 2).release(110, 111)
+		s.lock(2, 12).placed(12, 14).got(101, 2).add(502, Event{Do: over}).add(503, Event{Do: lost}).release(510, 511)
 		return s
 	}
 	if v := whole().judge(); !v.Proved {
@@ -553,6 +553,7 @@ func TestTooLittleIsNoProof(t *testing.T) {
 		s.Events = kept
 	}
 	for says, change := range map[string]func(*script){
+		"check 4 had nothing to judge":     func(s *script) { drop(s, over) },
 		"no fault struck":                  func(s *script) { drop(s, mended) },
 		"nobody ever waited":               func(s *script) { drop(s, placed) },
 		"fewer than 5":                     func(s *script) { s.Run.Floor = 5 },

@@ -51,13 +51,16 @@ type child struct {
 	inside   bool       // it is goroutines in its parent
 	out      sync.Mutex // one line at a time
 	w        io.Writer
-	locks    *holdfast.Locker // nil: those of the peer are worked with
-	peer     Peer
+	locks    *holdfast.Locker // nil: another lock is worked with
+	users    *Locks           // that, of the user's own
+	ids      atomic.Int64     // of its leases
+	lines    *lineWorker      // or that: who works with it by lines
 	seen     *recorder
 	routes   routes
 	ops      atomic.Int64
 	begun    chan struct{} // closed when there are locks
 	finish   chan struct{} // closed when nothing more is to be begun
+	begins   sync.Once     // that
 	mu       sync.Mutex
 	answers  map[int]chan command // to uses of the registers
 	watchers sync.WaitGroup
@@ -136,7 +139,12 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	for i := range c.Run.workers() {
 		rng := rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|uint64(i)))
 		names := c.Run.namesOf(c.Proc, i)
-		work.Go(func() { (&worker{child: c, rng: rng, names: names}).work() })
+		w := &worker{child: c, rng: rng, names: names}
+		if c.lines != nil {
+			work.Go(w.workByLines)
+		} else {
+			work.Go(w.work)
+		}
 	}
 	if c.Run.Wide {
 		work.Go(c.last)
@@ -173,10 +181,13 @@ func (c *child) on(s store.Store) (err error) {
 }
 
 func (c *child) close() {
-	if c.peer != nil {
-		c.peer.Close()
-	} else {
+	switch {
+	case c.lines != nil:
+		c.lines.end()
+	case c.users == nil:
 		c.locks.Close()
+	case c.users.Close != nil:
+		c.users.Close()
 	}
 }
 
@@ -200,7 +211,7 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 		})
 	}
 	if o.Finish {
-		close(c.finish)
+		c.begins.Do(func() { close(c.finish) })
 	}
 }
 

@@ -118,12 +118,15 @@ type view struct {
 	placed map[string]Event // the newest of each id
 	calm   time.Duration    // never
 	end    time.Duration    // of the history
+
+	tokenless bool // no grant has a token
+	tells     bool // of a lease that was over its worker has told
 }
 
 func newView(h *History) *view {
 	v := &view{
 		History: h, names: map[string]Name{}, byName: map[string][]*claim{}, lives: map[[2]int]*life{},
-		placed: map[string]Event{}, calm: never, lates: map[int][]window{},
+		placed: map[string]Event{}, calm: never, lates: map[int][]window{}, tokenless: true,
 	}
 	for _, n := range h.Run.Names {
 		v.names[n.Name] = n
@@ -134,6 +137,8 @@ func newView(h *History) *view {
 		v.end = max(v.end, e.At)
 		v.process(e)
 		v.noteLate(e)
+		v.tokenless = v.tokenless && e.Token == 0
+		v.tells = v.tells || e.Do == over
 		switch e.Do {
 		case ask:
 			c := &claim{

@@ -6,8 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/prove"
 )
 
@@ -40,6 +42,35 @@ func ExampleCheck() {
 	// proved: false
 	// nightly: process 1, claim 1 (lock, token 1) and process 2, claim 1 (lock, token 2) hold it together for 4ms
 	// nightly: no order of these 4 grants, ends and refusals is one that a lock could have gone through
+}
+
+// A lock of your own is proved by a program that is all workers of the run, too. This lock is a
+// mutex in each process, and excludes nobody else: it is found out.
+func ExampleOwn() {
+	var mu sync.Mutex
+	mine := &prove.Own{Name: "a mutex of Go", Locks: func(string, time.Duration, prove.Dial) (*prove.Locks, error) {
+		return &prove.Locks{Lock: func(ctx context.Context, _ string, try bool) (*prove.Lease, error) {
+			for !mu.TryLock() {
+				if try {
+					return nil, holdfast.ErrHeld
+				}
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(time.Millisecond):
+				}
+			}
+			return &prove.Lease{Release: func() error { mu.Unlock(); return nil }}, nil
+		}}, nil
+	}}
+	mine.Worker() // does not return in a worker
+
+	report, err := prove.Prove(context.Background(), &prove.Options{Own: mine, For: time.Minute, Stop: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	report.Print(os.Stdout)
 }
 
 // A program that proves a store is all processes of the run: it starts itself with an argument by

@@ -8,6 +8,9 @@
 // The Go API of this package is unstable: it may change in any release, and
 // docs/stability.md does not cover it. `holdfast prove` is the stable way to use it.
 //
+// Besides the stores of holdfast, a lock of your own can be proved: see [Own], and the section
+// "Prove your own lock" of docs/proof.md.
+//
 // What a store lacks (Description.Lacks) is left out of the workload and of the
 // checks, and listed in the report as not checked. A store without [store.PromiseDeadline] has leases whose Deadline is
 // the zero time, and is judged without checks 1 and 4; what it granted is judged
@@ -43,8 +46,9 @@ type Run struct {
 	Processes   int                      `json:"processes"`          // how many there are at a time
 	Mode        string                   `json:"mode"`               // as in Options
 	Names       []Name                   `json:"names"`              // that they fight for
-	Peer        bool                     `json:"peer,omitempty"`     // these are another library's locks
+	Peer        bool                     `json:"peer,omitempty"`     // these are locks of a user's own, and no store
 	Silent      bool                     `json:"silent,omitempty"`   // which tell their users no deadline: a hold lasts until it is released, or its loss told
+	Lines       bool                     `json:"lines,omitempty"`    // see Own.Lines: a hold lasts until its worker was last asked and had it
 	Dense       bool                     `json:"dense,omitempty"`    // see Options
 	Wide        bool                     `json:"wide,omitempty"`     // see Options
 	Faults      []Fault                  `json:"faults"`             // that were asked for

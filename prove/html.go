@@ -1,10 +1,13 @@
 package prove
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -16,23 +19,25 @@ var page string
 // a call of the command does before main.
 var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("report").Parse(page)) })
 
-// A chart is the timeline of one name: for each process a row of who waited and
-// who held, with the faults behind it.
+// A chart is the timeline of one name: who waited and who held, with the faults
+// behind it, in a row for each process or, in the window of a violation, for
+// each claim.
 type chart struct {
 	Name, Mode string
 	Rows       []row
+	Overlaps   []bar  // when too many held, over all rows
 	Marks      []mark // faults of the store, over all rows
 	Ticks      []mark
 	Height     int
 }
 
 type row struct {
-	Process int
-	Y       int
-	Bars    []bar
+	Label, Title string
+	Y            int
+	Bars         []bar
 }
 
-// A bar is a time in which something was so. X and W are of a thousand.
+// A bar is a time in which something was so. X and W are of a hundred.
 type bar struct {
 	X, W  float64
 	Class string // wait, whole, part, lost or fault
@@ -53,6 +58,7 @@ type scene struct {
 	Charts  []chart
 	Windows []telling
 	Good    bool
+	Plain   []string // the verdict, see plain
 
 	LongestWait time.Duration
 }
@@ -68,7 +74,7 @@ type telling struct {
 // HTML writes the report with the timeline of each name.
 func (r *Report) HTML(w io.Writer, h *History) error {
 	v := newView(h)
-	s := scene{Report: r, Good: r.Verdict.Proved, LongestWait: short(r.Verdict.Figures.LongestWait)}
+	s := scene{Report: r, Good: r.Verdict.Proved, Plain: r.plain(), LongestWait: short(r.Verdict.Figures.LongestWait)}
 	for i := range r.Verdict.Violations {
 		t := telling{Violation: r.Verdict.Violations[i]}
 		for _, e := range t.Events {
@@ -76,7 +82,7 @@ func (r *Report) HTML(w io.Writer, h *History) error {
 		}
 		if n, ok := v.names[t.Name]; ok {
 			margin := (t.To - t.From) / 5
-			t.Charts = append(t.Charts, v.chart(n, window{max(t.From-margin, 0), min(t.To+margin, v.end)}))
+			t.Charts = append(t.Charts, v.holds(n, &t.Violation, window{max(t.From-margin, 0), min(t.To+margin, v.end)}))
 		}
 		s.Windows = append(s.Windows, t)
 	}
@@ -86,67 +92,144 @@ func (r *Report) HTML(w io.Writer, h *History) error {
 	return pageTemplate().Execute(w, &s)
 }
 
-// chart draws what happened to one name in a window.
-func (v *view) chart(n Name, w window) chart {
-	c := chart{Name: n.Name, Mode: n.Mode, Height: rowHeight*v.Run.Processes + 20}
-	scale := func(at time.Duration) float64 { return 1000 * float64(at-w.from) / float64(max(w.to-w.from, 1)) }
-	at := func(from, to time.Duration, class, title string, args ...any) bar {
-		from, to = min(max(from, w.from), w.to), max(min(to, w.to), w.from)
-		return bar{X: scale(from), W: max(scale(to)-scale(from), thin), Class: class, Title: fmt.Sprintf(title, args...)}
+// A pen draws in a window.
+type pen struct {
+	*view
+	window
+}
+
+func (p *pen) scale(at time.Duration) float64 {
+	return 100 * float64(at-p.from) / float64(max(p.to-p.from, 1))
+}
+
+// draw adds a bar to the row, if any of it is in the window.
+func (p *pen) draw(r *row, from, to time.Duration, class, title string, args ...any) {
+	if from > p.to || to < p.from {
+		return
 	}
-	for p := 1; p <= v.Run.Processes; p++ {
-		r := row{Process: p, Y: rowHeight * (p - 1)}
-		add := func(b bar, from, to time.Duration) {
-			if from <= w.to && to >= w.from {
-				r.add(b)
-			}
+	from, to = min(max(from, p.from), p.to), max(min(to, p.to), p.from)
+	b := bar{X: p.scale(from), W: max(p.scale(to)-p.scale(from), thin), Class: class, Title: fmt.Sprintf(title, args...)}
+	if _, token, ok := strings.Cut(b.Title, "token "); ok && b.W > 7 && (class == "whole" || class == "part") {
+		token, _, _ = strings.Cut(token, ",")
+		b.Text = "…" + token[max(0, len(token)-6):]
+	}
+	r.add(b)
+}
+
+// claim draws one claim.
+func (p *pen) claim(r *row, n Name, x *claim) {
+	back := min(x.back, x.died, p.end)
+	if !x.granted {
+		p.draw(r, x.call, back, "wait", "claim %d, %s: %s", x.op, x.verb, x.err)
+		return
+	}
+	p.draw(r, x.call, back, "wait", "claim %d, %s: waited %v", x.op, x.verb, short(x.back-x.call))
+	for _, s := range x.spans {
+		class := "part"
+		if s.weight == n.Limit {
+			class = "whole"
 		}
-		for _, f := range v.faultsOf(p) {
-			add(at(f.from, f.to, "fault", "%s", f.what), f.from, f.to)
+		token := ""
+		if s.token != 0 {
+			token = fmt.Sprintf("token %d, ", s.token)
 		}
+		p.draw(r, s.from, s.to, class, "claim %d, %s: %sweight %d, held %v", x.op, x.verb, token, s.weight, short(s.to-s.from))
+	}
+	if x.lost != never {
+		p.draw(r, x.lost, x.lost, "lost", "claim %d: lost", x.op)
+	}
+}
+
+func (p *pen) faults(r *row, proc int) {
+	for _, f := range p.faultsOf(proc) {
+		p.draw(r, f.from, f.to, "fault", "%s", f.what)
+	}
+}
+
+// frame adds what is over all rows.
+func (p *pen) frame(c *chart) {
+	c.Height = rowHeight*len(c.Rows) + 20
+	step := round((p.to - p.from) / 10)
+	for t := (p.from + step - 1) / step * step; t < p.to; t += step {
+		c.Ticks = append(c.Ticks, mark{p.scale(t), t.String()})
+	}
+	for _, f := range p.faultsOf(0) {
+		if f.from <= p.to && f.to >= p.from {
+			c.Marks = append(c.Marks, mark{max(p.scale(f.from), 0), f.what})
+		}
+	}
+	over := row{}
+	for _, o := range p.overlaps(p.names[c.Name]) {
+		p.draw(&over, o.from, o.to, "overlap", "held by too many for %v", short(o.to-o.from))
+	}
+	c.Overlaps = over.Bars
+}
+
+// chart draws what happened to one name in a window, in a row for each process.
+func (v *view) chart(n Name, w window) chart {
+	c, p := chart{Name: n.Name, Mode: n.Mode}, &pen{v, w}
+	for proc := 1; proc <= v.Run.Processes; proc++ {
+		r := row{Label: fmt.Sprintf("process %d", proc), Y: rowHeight * (proc - 1)}
+		p.faults(&r, proc)
 		for _, x := range v.byName[n.Name] {
-			if x.proc != p {
-				continue
-			}
-			back := min(x.back, x.died, v.end)
-			if !x.granted {
-				add(at(x.call, back, "wait", "claim %d, %s: %s", x.op, x.verb, x.err), x.call, back)
-				continue
-			}
-			add(at(x.call, back, "wait", "claim %d, %s: waited %v", x.op, x.verb, short(x.back-x.call)), x.call, back)
-			for _, s := range x.spans {
-				class := "part"
-				if s.weight == n.Limit {
-					class = "whole"
-				}
-				b := at(s.from, s.to, class, "claim %d, %s: token %d, weight %d, held %v", x.op, x.verb, s.token, s.weight, short(s.to-s.from))
-				if b.W > 70 && s.token != 0 {
-					b.Text = fmt.Sprintf("…%06d", s.token%1e6)
-				}
-				add(b, s.from, s.to)
-			}
-			if x.lost != never {
-				add(at(x.lost, x.lost, "lost", "claim %d: lost", x.op), x.lost, x.lost)
+			if x.proc == proc {
+				p.claim(&r, n, x)
 			}
 		}
 		c.Rows = append(c.Rows, r)
 	}
-	step := round((w.to - w.from) / 10)
-	for t := (w.from + step - 1) / step * step; t < w.to; t += step {
-		c.Ticks = append(c.Ticks, mark{scale(t), t.String()})
-	}
-	for _, f := range v.faultsOf(0) {
-		if f.from <= w.to && f.to >= w.from {
-			c.Marks = append(c.Marks, mark{max(scale(f.from), 0), f.what})
-		}
-	}
+	p.frame(&c)
 	return c
 }
 
-// thin is the width of the thinnest bar, in thousandths. Those that begin no
+// mostRows is how many holds are drawn around a violation.
+const mostRows = 24
+
+// holds draws what happened to the name of a violation in a row for each hold, in the
+// order in which they began. The claims that the violation is of are always there.
+func (v *view) holds(n Name, of *Violation, w window) chart {
+	c, p := chart{Name: n.Name, Mode: n.Mode}, &pen{v, w}
+	left := mostRows - len(of.claims)
+	var all []*claim
+	for _, x := range v.byName[n.Name] {
+		mine := slices.Contains(of.claims, x)
+		near := x.granted && x.back <= w.to && x.end() >= w.from
+		if mine || near && left > 0 {
+			left -= count(!mine)
+			all = append(all, x)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *claim) int { return cmp.Compare(a.back, b.back) })
+	for i, x := range all {
+		r := row{Label: fmt.Sprintf("process %d, claim %d", x.proc, x.op), Title: x.who(x.token), Y: rowHeight * i}
+		p.faults(&r, x.proc)
+		p.claim(&r, n, x)
+		c.Rows = append(c.Rows, r)
+	}
+	p.frame(&c)
+	return c
+}
+
+// overlaps are the times in which more of a name was held than there is.
+func (v *view) overlaps(n Name) (all []window) {
+	var in []span // those that began and have not ended
+	for _, s := range v.spansOf(n.Name) {
+		in = append(slices.DeleteFunc(in, func(o span) bool { return o.to <= s.from }), s)
+		sum, to := int64(0), s.to
+		for _, o := range in {
+			sum, to = sum+o.weight, min(to, o.to)
+		}
+		if sum > n.Limit { //mutant:prove-overlaps-are-marked
+			all = append(all, window{s.from, to})
+		}
+	}
+	return all
+}
+
+// thin is the width of the thinnest bar, in hundredths. Those that begin no
 // further than that behind another of their kind are drawn as one: a page is
 // looked at as a whole.
-const thin = 0.3
+const thin = 0.03
 
 // add adds a bar, or draws a thin one together with the one before it.
 func (r *row) add(b bar) {

@@ -68,11 +68,19 @@ func (r *Run) hasDeed(verb string) bool {
 	return len(r.leftOut(func(l leaving) bool { return slices.Contains(l.deeds, verb) })) == 0
 }
 
-// notChecked says why a check is not made on the store of the run; empty: it
-// is.
-func (r *Run) notChecked(c check) string {
-	for _, p := range r.leftOut(func(l leaving) bool { return slices.Contains(l.checks, c) }) { //mutant:judge-lacked-checked
-		return fmt.Sprintf("this store lacks %q: %s", p, r.Lacks[p])
+// notChecked says why a check is not made of the run; empty: it is.
+func (v *view) notChecked(c check) string {
+	for _, p := range v.Run.leftOut(func(l leaving) bool { return slices.Contains(l.checks, c) }) { //mutant:judge-lacked-checked
+		return fmt.Sprintf("this store lacks %q: %s", p, v.Run.Lacks[p])
+	}
+	switch {
+	case !v.Run.Peer:
+	case c == order:
+		return "who asked for a lock first is not seen from outside"
+	case c == tokens && v.tokenless:
+		return "the lock has no fencing tokens"
+	case c == told && !v.tells:
+		return "the lock tells nobody of a loss by a deadline"
 	}
 	return ""
 }

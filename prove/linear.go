@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-
-	"github.com/holdfast-go/holdfast/store"
 )
 
 // patience is how long the search may take for one window.
@@ -143,14 +141,14 @@ func insert(holds string, n uint32) string {
 // of the hold.
 func (j *judge) windows(name string) (all []*cutting) {
 	claims, limit, longest := j.byName[name], j.names[name].Limit, j.longest(name)
-	tokens := !j.Run.lacks(store.PromiseTokens)
-	w := &cutting{window: window{0, never}, limit: limit, tokens: tokens}
+	fenced := j.notChecked(tokens) == ""
+	w := &cutting{window: window{0, never}, limit: limit, tokens: fenced}
 	all = append(all, w)
 	starts := []time.Duration{0}
 	for _, at := range j.cuts(name, limit) {
 		w.to = at.when
 		first := lockState{holds: encode(uint32(at.index)), sum: limit, last: at.token, any: at.token}
-		w = &cutting{window: window{at.when, never}, limit: limit, tokens: tokens, first: first}
+		w = &cutting{window: window{at.when, never}, limit: limit, tokens: fenced, first: first}
 		all = append(all, w)
 		starts = append(starts, at.when)
 	}

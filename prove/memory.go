@@ -185,8 +185,8 @@ type group struct {
 	err chan error
 }
 
-// startGroup starts the work of a child in this process, on the store.
-func startGroup(s store.Store) *group {
+// startGroup starts the work of a child in this process, on what open opens.
+func startGroup(open func(*child) error) *group {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	g := &group{inW, outR, make(chan error, 1)}
@@ -196,7 +196,8 @@ func startGroup(s store.Store) *group {
 		c, err := readJob(orders, outW)
 		if err == nil {
 			c.inside = true
-			err = c.run(func() error { return c.on(s) }, orders)
+			err = c.run(func() error { return open(c) }, orders)
+			c.begins.Do(func() { close(c.finish) }) // or what works would go on alone
 		}
 		inR.Close()
 		outW.Close()

@@ -80,6 +80,13 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"a connection past the proxies is no matter", "judge-connection-past-proxies-matter", mutant.Expr(`add(false, "process %d made a connection past its own proxies: %s", e.Proc, e.Text)`)},
 		wrong{"a process that died by itself is no matter", "judge-process-died-itself-matter", mutant.Expr(`add(false, "the run could not go on: %s", e.Text)`)},
 	)
+	add("TestTheVerdictSaysWhatWasNotJudged",
+		wrong{"a check with nothing to judge is proof", "judge-idle-check-is-proof", mutant.Cond("len(idle) > 9")},
+		wrong{"what was not judged is not said", "prove-verdict-says-not-judged", mutant.Cond("len(v.NotJudged) > 9")},
+	)
+	add("TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong",
+		wrong{"overlaps are not marked", "prove-overlaps-are-marked", mutant.Cond("sum > 9*n.Limit")},
+	)
 	add("TestTheWindowOfAViolationHasOnlyWhatMatters",
 		wrong{"a fault that was over is shown", "judge-fault-over-shown", mutant.Value("inside || e.Do == struck && e.At < w.From && ends[i] > 0")},
 		wrong{"another's fault is shown", "judge-another-fault-shown", mutant.Value("mine && (true || len(procs) == 0)")},

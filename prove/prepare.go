@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,9 +22,9 @@ type Options struct {
 	URL       string        // of the store
 	For       time.Duration // how long the processes work
 	TTL       time.Duration // 0: the larger of 500 ms and the least that the store and its server grant
-	Processes int           // how many there are at a time
-	Names     int           // how many names they fight for
-	Mode      string        // mutex, rw, slots, upgrade or mixed
+	Processes int           // how many there are at a time; 0: 6
+	Names     int           // how many names they fight for; 0: 3
+	Mode      string        // mutex, rw, slots, upgrade or mixed; empty: mixed
 	Faults    []Fault       // nil: all that this store can be met with; empty: none
 	Seed      uint64        // of all that is drawn at random
 	// Dense is for many grants: each process has nine workers, three for each of
@@ -35,14 +36,19 @@ type Options struct {
 	Wide bool
 	Out  string // directory for the history and the reports; empty: none
 
-	// Command is a process that calls Child with its stdin and stdout.
+	// Own is a lock of your own, which is proved instead of a store of ours; URL
+	// is what its functions are given then. Where it has a host, the links of the
+	// processes to it are among the faults.
+	Own *Own
+
+	// Command is a process that calls Child, or that of Own, with its stdin and
+	// stdout. With Own it may be nil: then the program is started again, and has
+	// to call Own.Worker.
 	Command func() *exec.Cmd
 
-	// Peer is what is promised of another library's locks, which the processes
-	// that Command starts work with (see ChildOf); nil: ours are proved. Silent
-	// says that they tell no deadline.
-	Peer   *store.Description
-	Silent bool // see Peer
+	// Progress is called about every second of the run, and must return soon; nil:
+	// nobody wants to know.
+	Progress func(Progress)
 
 	// Offset is by how much the wall clocks of the processes are off at most.
 	// It is for tests, whose processes are built to heed offsetVar.
@@ -54,22 +60,21 @@ type Options struct {
 	// Survives has the faults of the server after which this store, as it is set
 	// up, has forgotten no grant, though its Description says that others do.
 	Survives []Fault
-	// Stop ends the run at its first violation, in tests.
+	// Stop ends the run soon after its first violation.
 	Stop bool
 }
 
 // Faults are the faults that a store with this URL can be met with.
 func Faults(rawURL string) []Fault {
 	w, ok := ways[schemeOf(rawURL)]
-	switch {
+	switch all := w.faults(); {
 	case !ok:
 		return nil
-	case w.groups:
-		return memoryFaults
-	case !w.network:
-		return append(slices.Clip(processFaults), contained)
+	case !w.groups && !w.network:
+		return append(all, contained)
+	default:
+		return all
 	}
-	return slices.Concat(processFaults, linkFaults)
 }
 
 // prepare checks the options and the store.
@@ -79,13 +84,26 @@ func (r *run) prepare(ctx context.Context) error {
 		return fmt.Errorf("%w: prove: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
 	scheme := schemeOf(o.URL)
-	var ok bool
-	if r.way, ok = ways[scheme]; !ok {
-		return bad("stores with URLs that begin with %.20q cannot be proved", scheme+":")
-	}
-	possible := Faults(o.URL)
-	if o.Peer != nil {
-		o.Mode = "mutex"
+	o.Processes, o.Names, o.Mode = cmp.Or(o.Processes, 6), cmp.Or(o.Names, 3), cmp.Or(o.Mode, "mixed")
+	var possible []Fault
+	if own := o.Own; own != nil {
+		if wrong := own.check(); wrong != "" {
+			return bad("%s", wrong)
+		}
+		r.way = own.way(o.URL)
+		possible = r.way.faults()
+		if own.Store == nil {
+			o.Mode = "mutex"
+		}
+		if o.Command == nil {
+			o.Command = itself
+		}
+	} else {
+		var ok bool
+		if r.way, ok = ways[scheme]; !ok {
+			return bad("stores with URLs that begin with %.20q cannot be proved; a lock of your own is named by Own, or by a worker", scheme+":")
+		}
+		possible = Faults(o.URL)
 	}
 	named := o.Faults != nil
 	if !named {
@@ -107,8 +125,11 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.containers(named); err != nil {
 		return err
 	}
-	d := o.Peer
-	if d == nil {
+	peer := r.way.open == nil
+	var d *store.Description
+	if peer {
+		d = o.Own.description()
+	} else {
 		var err error
 		if r.store, err = r.way.open(o.URL, dialDirect); err != nil {
 			return err
@@ -122,8 +143,11 @@ func (r *run) prepare(ctx context.Context) error {
 	}
 	r.run = Run{
 		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Survives: o.Survives, Lacks: d.Lacks, Unchecked: r.unchecked(d),
-		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: o.Peer != nil, Silent: o.Silent, Dense: o.Dense, Wide: o.Wide,
+		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: peer, Silent: peer && o.Own.Silent, Lines: peer && len(o.Own.Lines) > 0, Dense: o.Dense, Wide: o.Wide,
 		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
+	}
+	if o.Own != nil && o.Own.Name != "" {
+		r.run.Store = o.Own.Name
 	}
 	if o.Mode == "upgrade" { // they are held for long
 		r.run.Floor = max(20, int(o.For/time.Second))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -28,6 +29,7 @@ type process struct {
 	linkBusy bool              // and one of its links
 	onLinks  *stroke           // that
 	life     int
+	killed   int       // how many of its lives were killed, or came before one that was
 	cmd      *exec.Cmd // nil: it is a group of goroutines
 	in       io.WriteCloser
 	gone     chan struct{} // closed when the life is over and all that it told was read
@@ -49,10 +51,27 @@ func (p *process) begin() error {
 	var out io.Reader
 	var wait func() error
 	var boot string
-	if p.r.way.groups {
-		g := startGroup(p.links[0].(*callLink))
+	switch {
+	case p.r.way.groups:
+		s := p.links[0].(*callLink)
+		g := startGroup(func(c *child) error { return c.on(s) })
 		in, out, wait = g.in, g.out, func() error { return <-g.err }
-	} else {
+	case p.r.run.Lines:
+		stderr := &tail{}
+		var g *group
+		var err error
+		if cmd, g, err = p.startLines(stderr); err != nil {
+			return err
+		}
+		in, out = g.in, g.out
+		wait = func() error {
+			err := <-g.err
+			if err != nil {
+				err = fmt.Errorf("%w %s", err, stderr.String())
+			}
+			return errors.Join(err, cmd.Wait())
+		}
+	default:
 		cmd = p.r.o.Command()
 		cmd.SysProcAttr = childAttr()
 		p.offset(cmd)
@@ -143,6 +162,9 @@ func (p *process) read(out io.Reader, life int) {
 			return
 		}
 		e.Proc, e.Life = p.n, life
+		if p.isDead(life) {
+			continue
+		}
 		switch {
 		case e.Do == started && life == 0:
 			close(p.works)
@@ -180,14 +202,24 @@ func (p *process) kill() {
 	p.expectEnd()
 	p.mu.Lock()
 	cmd, gone, life := p.cmd, p.gone, p.life-1
+	p.killed = p.life
 	p.mu.Unlock()
 	p.r.add(Event{Do: died, Proc: p.n, Life: life})
-	if cmd == nil {
+	if cmd != nil {
+		p.signal(func() error { return end(cmd.Process) })
+	}
+	if cmd == nil || p.r.run.Lines {
 		p.in.Close() // goroutines cannot be killed: they see that they are alone
-	} else {
-		cmd.Process.Kill()
 	}
 	<-gone
+}
+
+// isDead reports whether that life of a worker by lines was ended: what is told of
+// it then is that it does not answer.
+func (p *process) isDead(life int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.r.run.Lines && p.killed > life
 }
 
 // end tells the process to end, and reports whether it has.

@@ -11,5 +11,6 @@ import (
 
 func freeze(*os.Process) error { return store.ErrUnsupported }
 func thaw(*os.Process) error   { return store.ErrUnsupported }
+func end(p *os.Process) error  { return p.Kill() }
 
 func childAttr() *syscall.SysProcAttr { return nil }

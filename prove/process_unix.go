@@ -7,9 +7,23 @@ import (
 	"syscall"
 )
 
-// freeze stops a process from running, and thaw lets it go on.
-func freeze(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }
-func thaw(p *os.Process) error   { return p.Signal(syscall.SIGCONT) }
+// freeze stops a process from running, and all that it has started, thaw lets it
+// go on, and end kills it.
+func freeze(p *os.Process) error { return signalAll(p, syscall.SIGSTOP) }
+func thaw(p *os.Process) error   { return signalAll(p, syscall.SIGCONT) }
+func end(p *os.Process) error    { return signalAll(p, syscall.SIGKILL) }
+
+// signalAll signals a process and its group, of which it is the leader. One that
+// has ended is waited for by then, and its number may be another's.
+func signalAll(p *os.Process, s syscall.Signal) error {
+	if err := p.Signal(syscall.Signal(0)); err != nil {
+		return err
+	}
+	if err := syscall.Kill(-p.Pid, s); err != syscall.ESRCH {
+		return err
+	}
+	return os.ErrProcessDone
+}
 
 // A child is a process group of its own: a Ctrl-C at the terminal is for the
 // parent, which ends them.

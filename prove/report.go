@@ -24,6 +24,10 @@ type Report struct {
 func (r *Report) Print(w io.Writer) error {
 	run, v, f := &r.Run, r.Verdict, &r.Verdict.Figures
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, line := range r.plain() {
+		fmt.Fprintln(w, line)
+	}
+	fmt.Fprintln(w)
 	row := func(what, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...))
 	}
@@ -70,15 +74,26 @@ func (r *Report) Print(w io.Writer) error {
 	for _, why := range v.TooLittle {
 		fmt.Fprintf(w, "too little seen: %s\n", why)
 	}
-	verdict := "PROVED, for the faults above"
+	_, err := fmt.Fprintln(w, r.verdict())
+	return err
+}
+
+// verdict is the last line of the report. It says PROVED alone only if each check had
+// something to judge.
+func (r *Report) verdict() string {
+	v, text := r.Verdict, "PROVED, for the faults above"
 	switch {
 	case len(v.Violations) > 0:
-		verdict = fmt.Sprintf("NOT PROVED: promises were broken; --seed %d makes the same faults again", run.Seed)
+		return fmt.Sprintf("NOT PROVED: promises were broken; --seed %d makes the same faults again", r.Run.Seed)
 	case !v.Proved:
-		verdict = "NOT PROVED: too little was seen to be proof"
+		text = "NOT PROVED: too little was seen to be proof"
+	case len(v.NotJudged) > 0: //mutant:prove-verdict-says-not-judged
+		text = "PROVED in part, for the faults above"
 	}
-	_, err := fmt.Fprintln(w, verdict)
-	return err
+	for i, why := range v.NotJudged {
+		text += []string{"; not judged: ", "; "}[min(i, 1)] + why
+	}
+	return text
 }
 
 func (w *Violation) print(out io.Writer, run *Run) {
@@ -87,8 +102,13 @@ func (w *Violation) print(out io.Writer, run *Run) {
 		name = fmt.Sprintf(" of %q", w.Name)
 	}
 	fmt.Fprintf(out, "\ncheck %d%s: %s\n", w.Check, name, w.Text)
-	for _, e := range w.Events {
-		fmt.Fprintf(out, "  %12.3f ms  %s\n", float64(e.At)/1e6, e.line())
+	fmt.Fprintf(out, "cause: %s\n", w.Cause)
+	for i, e := range w.Events {
+		mark := " "
+		if i == w.Guilty {
+			mark = ">"
+		}
+		fmt.Fprintf(out, "%s %12.3f ms  %s\n", mark, float64(e.At)/1e6, e.line())
 	}
 }
 

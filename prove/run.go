@@ -67,6 +67,10 @@ func Prove(ctx context.Context, o *Options) (*Report, error) {
 		return nil, err
 	}
 	r.gather(ctx)
+	if o.Progress != nil {
+		began := r.now()
+		r.beside.Go(func() { r.progress(began, r.over) })
+	}
 	r.strikeAll(ctx)
 	r.finish(ctx)
 	r.endAll()

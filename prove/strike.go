@@ -79,8 +79,13 @@ func (p *process) suffer(s *stroke) (hits int, err error) {
 		if err := p.signal(func() error { return freeze(p.cmd.Process) }); err != nil {
 			return 0, err
 		}
+		from := p.r.now()
 		time.Sleep(s.last)
-		return 1, p.signal(func() error { return thaw(p.cmd.Process) })
+		err := p.signal(func() error { return thaw(p.cmd.Process) })
+		if p.r.run.Lines { // who talks to it stood not still
+			p.r.add(Event{Do: stall, Proc: p.n, Life: p.life - 1, By: p.r.now() - from})
+		}
+		return 1, err
 	case kill:
 		p.kill()
 		time.Sleep(s.last)
@@ -165,7 +170,7 @@ func (r *run) unchecked(d *store.Description) (all []string) {
 		}
 	}
 	all = append(all, "the time of a suspend of the machine")
-	if r.o.Peer != nil {
+	if r.way.open == nil {
 		all = append(all, "whether anything is left in the store")
 	}
 	for _, p := range slices.Sorted(maps.Keys(d.Lacks)) {

@@ -34,8 +34,8 @@ func (w *worker) usual() time.Duration {
 func (c *child) last() {
 	w := &worker{child: c, rng: rand.New(rand.NewPCG(c.Run.Seed, uint64(c.Proc)<<32|uint64(c.Life)<<8|0xfe))}
 	name := Name{fmt.Sprintf("%s/last/%d", c.Run.Names[0].Name, c.Proc), "mutex", store.Full}
-	take := func(ctx context.Context) (Lease, error) { return c.peer.Lock(ctx, name.Name) }
-	if c.peer == nil {
+	take := func(ctx context.Context) (lease, error) { return c.lockOwn(ctx, name.Name, false) }
+	if c.users == nil {
 		take = ours(c.locks.Mutex(name.Name).Lock)
 	}
 	for !w.finishing() {

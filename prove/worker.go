@@ -32,7 +32,7 @@ type deed struct {
 }
 
 // A taking claims the name until the context ends.
-type taking func(context.Context) (Lease, error)
+type taking func(context.Context) (lease, error)
 
 var deeds = []deed{
 	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return ours(l.Mutex(name).Lock) }, store.Full},
@@ -63,7 +63,7 @@ var deeds = []deed{
 }
 
 func upgradeable(w *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-	return func(ctx context.Context) (Lease, error) {
+	return func(ctx context.Context) (lease, error) {
 		up, err := l.RWMutex(name).Upgradeable().Lock(ctx)
 		if err != nil {
 			return nil, err
@@ -92,8 +92,8 @@ func (w *worker) work() {
 		} else if w.Run.Wide && w.rng.IntN(4) > 0 {
 			bound = w.upTo(w.Run.TTL)
 		}
-		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline) && w.peer == nil
-		l := w.locks // nil for a peer
+		raced := w.rng.IntN(w.seldom(60)) == 0 && !w.Run.lacks(store.PromiseDeadline) && w.users == nil
+		l := w.locks // nil for one of the user's own
 		if raced {
 			l = l.With(&holdfast.Options{NoRenew: holdfast.On})
 		}
@@ -114,12 +114,12 @@ func (w *worker) work() {
 // taking is how the deed is done.
 func (w *worker) taking(d *deed, l *holdfast.Locker, name Name, weight int64) taking {
 	switch {
-	case w.peer == nil:
+	case w.users == nil:
 		return d.claim(w, l, name.Name, name.Limit, weight)
 	case d.verb == "try":
-		return func(ctx context.Context) (Lease, error) { return w.peer.TryLock(ctx, name.Name) }
+		return func(ctx context.Context) (lease, error) { return w.lockOwn(ctx, name.Name, true) }
 	}
-	return func(ctx context.Context) (Lease, error) { return w.peer.Lock(ctx, name.Name) }
+	return func(ctx context.Context) (lease, error) { return w.lockOwn(ctx, name.Name, false) }
 }
 
 // crowd has three make the claim at once, so that the name is handed over
@@ -137,6 +137,8 @@ func (w *worker) crowd(claim func(*worker)) {
 // workers is how many goroutines of a process claim locks.
 func (r *Run) workers() int {
 	switch {
+	case r.Lines:
+		return 1
 	case r.Dense:
 		return 9
 	case r.Wide:
@@ -178,7 +180,7 @@ func (w *worker) choose(mode string) *deed {
 		if mode == "upgrade" && d.verb == "upgradeable" && w.Proc%3 != 1 {
 			continue // or one who waits for that would keep readers out
 		}
-		if strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) && (w.peer == nil || d.verb == "lock" || d.verb == "try") {
+		if strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) && (w.users == nil || d.verb == "lock" || d.verb == "try") {
 			if sum += d.share; w.rng.IntN(sum) < d.share {
 				chosen = d
 			}
@@ -210,7 +212,7 @@ func (w *worker) sleep(d time.Duration, end <-chan struct{}) {
 
 // A holding is a lease, with what it was claimed as.
 type holding struct {
-	Lease
+	lease
 	op     int
 	name   Name
 	weight int64
@@ -243,13 +245,13 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 		w.tell(e)
 		return nil
 	}
-	h := &holding{Lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
+	h := &holding{lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
 	var ahead bool
 	if h.until, ahead = w.deadline(l); !ahead && h.until > at { //mutant:judge-deadline-could-read-believed
 		h.until = at // it was over before it could be read: from when on is not known
 	}
 	e := Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Raced: raced}
-	if w.peer == nil {
+	if w.users == nil {
 		e.Sent = w.seen.sent(l.ID())
 	}
 	w.tell(e)
@@ -275,7 +277,7 @@ func classify(err error) string {
 
 // deadline is the lease's deadline, and whether it is ahead. A reading in the
 // middle of which the process stood still is repeated: it would be too early.
-func (w *worker) deadline(l Lease) (until time.Duration, ahead bool) {
+func (w *worker) deadline(l lease) (until time.Duration, ahead bool) {
 	for {
 		before := w.now()
 		at := l.Deadline()
@@ -312,13 +314,13 @@ func (w *worker) watch(h *holding) {
 		case <-timer.C:
 		}
 		at := w.now()
-		deadline, ahead := w.deadline(h.Lease)
+		deadline, ahead := w.deadline(h.lease)
 		switch {
 		case ahead && deadline > h.until+time.Millisecond:
 			h.until, gone = deadline, false
 			w.tell(Event{Do: until, At: at, Op: h.op, Until: deadline})
 			timer.Reset(deadline - w.now())
-		case !ahead && !gone && at >= h.until && (w.peer != nil || !h.Valid()):
+		case !ahead && !gone && at >= h.until && told != nil && (w.users != nil || !h.Valid()):
 			gone = true
 			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
 			look.Reset(time.Millisecond)
@@ -382,13 +384,13 @@ func (w *worker) useFor(h *holding, d time.Duration) {
 
 // reenter claims the name again under the context of the lease.
 func (w *worker) reenter(h *holding) {
-	lease, isOurs := h.Lease.(*holdfast.Lease)
+	held, isOurs := h.lease.(*holdfast.Lease)
 	if h.name.Mode == "slots" || !isOurs || w.locks == nil {
 		w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 		return
 	}
 	l := w.locks.With(&holdfast.Options{Reentrant: holdfast.On})
-	ctx, cancel := context.WithTimeout(lease.Context(context.Background()), w.Run.TTL)
+	ctx, cancel := context.WithTimeout(held.Context(context.Background()), w.Run.TTL)
 	defer cancel()
 	again := l.RWMutex(h.name.Name).Read().Lock
 	if h.weight == h.name.Limit && w.rng.IntN(2) == 0 {
@@ -456,10 +458,14 @@ func (w *worker) probe(name string) {
 		if n.Name != name {
 			continue
 		}
+		if w.lines != nil {
+			w.byLines(probe, n, takenBy(w.Run.TTL)+patientProbe, 0)
+			continue
+		}
 		var take taking
 		switch {
-		case w.peer != nil:
-			take = func(ctx context.Context) (Lease, error) { return w.peer.Lock(ctx, name) }
+		case w.users != nil:
+			take = func(ctx context.Context) (lease, error) { return w.lockOwn(ctx, name, false) }
 		case n.Limit != store.Full:
 			take = ours(func(ctx context.Context) (*holdfast.Lease, error) {
 				return w.locks.Semaphore(name, int(n.Limit)).Acquire(ctx, int(n.Limit))

@@ -37,10 +37,10 @@ func TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger(t *testing.T) {
 	var told bytes.Buffer
 	c := &child{job: job{Run: Run{TTL: time.Second}}, w: &told}
 	c.seen = &recorder{asks: map[store.ID]*asked{}}
-	lease := gone{make(chan struct{}), new(atomic.Bool)}
-	close(lease.lost)
+	over := gone{make(chan struct{}), new(atomic.Bool)}
+	close(over.lost)
 	w := &worker{child: c}
-	h := w.take("lock", Name{"a", "mutex", store.Full}, store.Full, time.Second, false, func(context.Context) (Lease, error) { return lease, nil })
+	h := w.take("lock", Name{"a", "mutex", store.Full}, store.Full, time.Second, false, func(context.Context) (lease, error) { return over, nil })
 	c.watchers.Wait()
 	if h == nil {
 		t.Fatal("no hold")

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/prove"
 )
@@ -31,8 +32,8 @@ func (p *program) proveCommand() *cobra.Command {
 	var asJSON bool
 	length, ttl := duration(60*time.Second), duration(0)
 	cmd := &cobra.Command{
-		Use:   "prove",
-		Short: "Prove a store under faults",
+		Use:   "prove [flags] [-- WORKER [ARG...]]",
+		Short: "Prove a store, or a lock of your own, under faults",
 		Long: `Run several processes against the store while they are frozen, killed, cut off
 and delayed, keep what each of them saw of its locks, and judge it: no two hold
 a name together, tokens grow, it is linearizable as a lock with leases, a loss
@@ -42,6 +43,25 @@ served before those that come later, and no call takes too long. What was proved
 It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
 makes work for the store: do not run it on one that others wait for.
 
+With a WORKER, a lock of your own is proved: a command in any language, started once
+for each process, that takes and releases locks as it is told by lines on its
+stdin and answers on its stdout. It finds the URL of --store in HOLDFAST_PROVE_URL,
+with the address of a proxy in it, and the TTL in HOLDFAST_PROVE_TTL_MS:
+
+  it says         ready                   at first
+  it is told      lock NAME WAIT_MS       0: it is tried once
+    and answers   granted [TOKEN], refused, or error TEXT
+  it is told      check NAME              does it have the lock, by its own knowledge?
+    and answers   held, or lost
+  it is told      release NAME
+    and answers   released, lost, or error TEXT
+
+It ends when its stdin does. Stores and locks in Go are proved with the package
+prove: docs/proof.md has both, with examples.
+
+On a terminal a line on stderr shows how far the run is; elsewhere one comes each
+half minute.
+
 Faults, all that fit the store unless --faults says otherwise: ` + strings.Join(faultNames(allFaults()), ", ") + `.
 The last eight are of the link to a server: each process has its own. container
 is of a store of files, where Linux lets a process be started in a container.
@@ -50,11 +70,23 @@ Exit codes: 0 proved; 1 a promise was broken, or too little was seen to be
 proof; 64 and 69 as elsewhere.`,
 		Example: `  holdfast prove
   holdfast prove --store redis://localhost:6379 --for 5m --out proof
-  holdfast prove --check proof/history.jsonl`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  holdfast prove --check proof/history.jsonl
+  holdfast prove --store redis://localhost:6379 --stop -- python3 worker.py`,
+		RunE: func(cmd *cobra.Command, worker []string) error {
+			if len(worker) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return mistake("what is a worker's goes behind --, as in: holdfast prove --store URL -- python3 worker.py")
+			}
 			if check != "" {
+				if len(worker) > 0 {
+					return mistake("--check judges a file and needs no worker")
+				}
 				return p.judgeFile(check, asJSON)
+			}
+			if len(worker) > 0 {
+				o.Own = &prove.Own{Name: strings.Join(worker, " "), Lines: worker}
+			}
+			if o.Names < 1 || o.Processes < 2 {
+				return mistake("--names is at least 1, and --processes at least 2")
 			}
 			o.For, o.TTL = time.Duration(length), time.Duration(ttl)
 			if !cmd.Flags().Changed("seed") {
@@ -79,6 +111,7 @@ proof; 64 and 69 as elsewhere.`,
 	f.Var(&ttl, "ttl", "of the locks; default the larger of 500ms and the store's least")
 	f.StringVar(&faults, "faults", "", "a `LIST` of faults, with commas between them, or none")
 	f.Uint64Var(&o.Seed, "seed", 0, "makes the same faults again")
+	f.BoolVar(&o.Stop, "stop", false, "end soon after the first violation")
 	f.StringVar(&o.Out, "out", "", "`DIR` to write history.jsonl, report.html and report.json to")
 	f.StringVar(&check, "check", "", "run nothing: judge the history in `FILE` again")
 	f.BoolVar(&asJSON, "json", false, "one JSON object")
@@ -119,7 +152,7 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 	if err != nil {
 		return err
 	}
-	if o.URL = chosen.url; o.URL == "" {
+	if o.URL = chosen.url; o.URL == "" && o.Own == nil {
 		dir, err := filestore.DefaultDir()
 		if err != nil {
 			return fmt.Errorf("%w: no store is named: %w", holdfast.ErrInvalid, err)
@@ -127,7 +160,7 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 		o.URL = "file:" + dir
 	}
 	for _, f := range o.Faults {
-		if !slices.Contains(prove.Faults(o.URL), f) {
+		if o.Own == nil && !slices.Contains(prove.Faults(o.URL), f) {
 			return mistake("there is no fault %.20q for this store; see 'holdfast prove --help'", f)
 		}
 	}
@@ -136,7 +169,10 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 		return err
 	}
 	o.Command = func() *exec.Cmd { return exec.Command(self, childCommand) }
+	shown := &progressLine{w: os.Stderr, onTerminal: front.IsTerminal(2), every: 30 * time.Second}
+	o.Progress = shown.show
 	report, err := prove.Prove(cmd.Context(), o)
+	shown.end()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,142 @@
+package prove
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A guilty is the event that broke a promise, as far as the history shows.
+type guilty struct {
+	key
+	do Kind
+	at time.Duration
+}
+
+func (g *guilty) is(e Event) bool { return e.key() == g.key && e.Do == g.do && e.At == g.at }
+
+// explain finds the operation that broke the promise, and notes the cause. A claim
+// that has a part in it is added to those of the violation, so that it is in the window.
+func (v *view) explain(w *Violation) (g guilty) {
+	if len(w.claims) == 0 {
+		w.Cause = fmt.Sprintf("nobody gave %q back, or what was left of it did not end by itself", w.Name)
+		if w.Name == "" {
+			w.Cause = "what the processes left behind did not end by itself"
+		} else if c := v.lastOf(w.Name); c != nil {
+			return v.leftBy(w, c)
+		}
+		return guilty{}
+	}
+	last := slices.MaxFunc(w.claims, func(a, b *claim) int { return int(min(max(a.back-b.back, -1), 1)) })
+	granting := guilty{last.key, got, last.back}
+	switch check(w.Check) {
+	case exclusion, linear:
+		return v.explainOverlap(w, last)
+	case tokens:
+		w.Cause = fmt.Sprintf("%s was given a token that is not larger than those before", last.who(last.token))
+		return granting
+	case told:
+		c := w.claims[0]
+		w.Cause = fmt.Sprintf("the lease of %s ended, and it went on without being told", c.who(c.token))
+		return guilty{c.key, over, c.over}
+	case live:
+		c := w.claims[0]
+		w.Cause = fmt.Sprintf("%s waited for what nobody had any more", c.who(0))
+		return guilty{c.key, ask, c.call}
+	case order:
+		last = w.claims[1]
+		w.Cause = fmt.Sprintf("%s was let in before one that had waited longer", last.who(last.token))
+		return guilty{last.key, got, last.back}
+	case bounded:
+		c := w.claims[0]
+		w.Cause = fmt.Sprintf("a call of %s did not return in its time", c.who(c.token))
+		if c.release != never && c.release == w.From {
+			return guilty{c.key, release, c.release}
+		}
+		return guilty{c.key, ask, c.call}
+	}
+	return granting
+}
+
+// explainOverlap finds why a claim was granted beside others: because a third gave
+// back what was not its own any more, because the first went on after its time, or for
+// no reason that is seen.
+func (v *view) explainOverlap(w *Violation, last *claim) guilty {
+	if c := v.strayRelease(w, last); c != nil {
+		w.claims = append(w.claims, c)
+		w.Cause = fmt.Sprintf("%s released a lock that it had lost before, and so took it from who had it then", c.who(c.token))
+		return guilty{c.key, release, c.release}
+	}
+	if last.err == "held" {
+		w.Cause = fmt.Sprintf("%s was refused, though nobody had the lock", last.who(0))
+		return guilty{last.key, not, last.back}
+	}
+	for _, c := range w.claims {
+		if c == last || !c.granted || c.end() <= last.back {
+			continue
+		}
+		if had := last.back - c.back; had > v.Run.TTL && (c.until == never || v.Run.Lines) {
+			w.Cause = fmt.Sprintf("%s went on as if it had the lock %v after it was granted, and it is good for %v", c.who(c.token), short(had), v.Run.TTL)
+			if at := v.lastBelief(c); at != never {
+				return guilty{c.key, until, at}
+			}
+			return guilty{c.key, got, c.back}
+		}
+	}
+	w.Cause = fmt.Sprintf("%s was granted while another had the lock", last.who(last.token))
+	return guilty{last.key, got, last.back}
+}
+
+// strayRelease is a claim that was released after its hold was over, since one that is
+// still held beside last was granted and before last was.
+func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
+	for _, first := range w.claims {
+		if first == last || !first.granted || first.end() <= last.back {
+			continue
+		}
+		for _, c := range v.byName[w.Name] {
+			late := c.granted && c != first && c != last && c.release != never && min(c.until, c.lost, c.back+v.Run.TTL) < c.release
+			if late && c.back < first.back && c.release <= last.back && min(c.released, v.end) >= first.call && (stray == nil || c.release > stray.release) {
+				stray = c
+			}
+		}
+	}
+	return stray
+}
+
+// lastBelief is when the worker of a claim last said that it has the lock; never: it
+// was not asked.
+func (v *view) lastBelief(c *claim) time.Duration {
+	at := never
+	for i := range v.Events {
+		if e := &v.Events[i]; e.Do == until && e.key() == c.key {
+			at = e.At
+		}
+	}
+	return at
+}
+
+// lastOf is the claim of the name that was granted last before all faults were over.
+func (v *view) lastOf(name string) (last *claim) {
+	for _, c := range v.byName[name] {
+		if c.granted && c.back < v.calm && (last == nil || c.back > last.back) {
+			last = c
+		}
+	}
+	return last
+}
+
+// leftBy says that a name did not come free after its last hold.
+func (v *view) leftBy(w *Violation, c *claim) guilty {
+	w.claims = append(w.claims, c)
+	switch {
+	case c.died != never && c.release == never:
+		w.Cause = fmt.Sprintf("%s had it last and was killed, and nothing ended its lock", c.who(c.token))
+		return guilty{c.key, got, c.back}
+	case c.release != never:
+		w.Cause = fmt.Sprintf("%s had it last and gave it back, and yet it stayed taken", c.who(c.token))
+		return guilty{c.key, release, c.release}
+	}
+	w.Cause = fmt.Sprintf("%s had it last, and it stayed taken", c.who(c.token))
+	return guilty{c.key, got, c.back}
+}

@@ -1,0 +1,239 @@
+package prove
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A worker by lines is told one thing at a time and answers it in one line, so
+// that it can be written in any language, without threads. The lines are in
+// docs/proof.md. What it sees is told to the judge by a group of goroutines of
+// the parent, which ask it.
+//
+// Its clock is not used. It is asked whether it has the lock, and if it has, it
+// had it when it was asked. A hold is from the moment at which its grant was read
+// until the last time it was asked and had it: it never counts for longer than
+// it was, so that no overlap is found that there was not.
+
+// What a worker by lines finds in its environment.
+const (
+	urlVar = "HOLDFAST_PROVE_URL"
+	ttlVar = "HOLDFAST_PROVE_TTL_MS"
+)
+
+// readyBy is how long a worker by lines may take until it says that it is ready.
+const readyBy = 2 * startBy
+
+// A lineWorker is the end of the pipes of one of them.
+type lineWorker struct {
+	turn sync.Mutex // who has it makes a claim and gives it back
+	in   io.WriteCloser
+	out  *bufio.Reader
+	died func() string // what it left on its stderr
+	err  error         // why it cannot be talked to any more; only who has the turn uses it
+}
+
+// startLines starts a worker by lines, and the group that talks to it.
+func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
+	to, err := p.ownURL()
+	if err != nil {
+		return nil, nil, err
+	}
+	command := p.r.o.Own.Lines
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.SysProcAttr, cmd.Stderr = childAttr(), stderr
+	cmd.Env = append(os.Environ(), urlVar+"="+to, fmt.Sprintf("%s=%d", ttlVar, p.r.o.TTL.Milliseconds()))
+	w := &lineWorker{died: stderr.String}
+	if w.in, err = cmd.StdinPipe(); err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	w.out = bufio.NewReader(out)
+	if err := p.r.start(cmd); err != nil {
+		return nil, nil, fmt.Errorf("%w: the worker cannot be started: %w", store.ErrInvalid, err)
+	}
+	return cmd, startGroup(func(c *child) error {
+		c.lines = w
+		return w.ready()
+	}), nil
+}
+
+// ownURL is the URL with the address of the process's own proxy in place of the
+// server's.
+func (p *process) ownURL() (string, error) {
+	if !p.r.way.network {
+		return p.r.o.URL, nil
+	}
+	u, err := url.Parse(p.r.o.URL)
+	if err != nil || u.Port() == "" {
+		return "", fmt.Errorf("%w: prove: a worker needs a URL with one host and its port, as in redis://localhost:6379", store.ErrInvalid)
+	}
+	u.Host, err = p.via(target("tcp", net.JoinHostPort(u.Hostname(), u.Port())))
+	return u.String(), err
+}
+
+// ready waits until the worker says that it is.
+func (w *lineWorker) ready() error {
+	late := time.AfterFunc(readyBy, func() { w.in.Close() })
+	line, err := w.out.ReadString('\n')
+	if !late.Stop() {
+		return fmt.Errorf("%w: the worker has not said that it is ready for %v", store.ErrUnavailable, readyBy)
+	}
+	if err != nil || strings.TrimSpace(line) != "ready" {
+		return fmt.Errorf("%w: the worker said %q, and its first line must be %q: %s", store.ErrInvalid, strings.TrimSpace(line), "ready", w.died())
+	}
+	return nil
+}
+
+// ask tells the worker one thing and returns its answer, a word and what follows.
+// The caller has the turn.
+func (w *lineWorker) ask(format string, args ...any) (word, rest string) {
+	if w.err == nil {
+		_, w.err = fmt.Fprintf(w.in, format+"\n", args...)
+	}
+	var line string
+	if w.err == nil {
+		line, w.err = w.out.ReadString('\n')
+	}
+	if w.err != nil {
+		return "error", w.err.Error()
+	}
+	word, rest, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return word, rest
+}
+
+// end closes the worker's stdin, by which it ends.
+func (w *lineWorker) end() { w.in.Close() }
+
+// workByLines claims until it is told to finish.
+func (w *worker) workByLines() {
+	ttl := w.Run.TTL
+	for going := true; going && !w.finishing(); {
+		name, verb, bound := w.names[w.rng.IntN(len(w.names))], "lock", waitFor(ttl)
+		switch n := w.rng.IntN(100); {
+		case n < 30:
+			verb = "try"
+		case n < 45: // a wait that is given up
+			bound = w.upTo(ttl / 2)
+		}
+		d := w.upTo(ttl / 25)
+		switch n := w.rng.IntN(100); {
+		case n < 15: // released early
+			d = 0
+		case n < 30:
+			d = w.upTo(ttl / 2)
+		case n < 35: // past a renewal, if there is any
+			d = ttl/2 + w.upTo(ttl)
+		}
+		going = w.byLines(verb, name, bound, d)
+		w.sleep(w.upTo(ttl/50), w.finish)
+	}
+}
+
+// byLines makes a claim and holds what it gets for so long. It reports whether the
+// worker can be told more.
+func (w *worker) byLines(verb string, name Name, bound, d time.Duration) bool {
+	w.lines.turn.Lock()
+	defer w.lines.turn.Unlock()
+	w.claimByLines(verb, name, bound, d)
+	if w.lines.err != nil { // nobody hears this of one that was killed
+		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, w.lines.err, w.lines.died())})
+	}
+	return w.lines.err == nil
+}
+
+func (w *worker) claimByLines(verb string, name Name, bound, d time.Duration) {
+	op := int(w.ops.Add(1))
+	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: name.Limit, Limit: name.Limit, Bound: bound})
+	wait := bound
+	if verb == "try" {
+		wait = 0
+	}
+	word, rest := w.lines.ask("lock %s %d", name.Name, wait.Milliseconds())
+	at := w.now()
+	switch word {
+	case "granted":
+		token, err := strconv.ParseInt(rest, 10, 64)
+		if err != nil && rest != "" {
+			w.wrongLine("granted", word+" "+rest)
+		}
+		w.tell(Event{Do: got, At: at, Op: op, Token: token, ID: fmt.Sprintf("%d-%d-%d", w.Proc, w.Life, op), Until: at})
+		w.holdByLines(op, name.Name, token, d)
+	case "refused":
+		e := Event{Do: not, At: at, Op: op, Err: "held"}
+		if verb != "try" {
+			e.Err = "cancelled"
+		}
+		w.tell(e)
+	case "error":
+		w.tell(Event{Do: not, At: at, Op: op, Err: "unavailable", Text: rest})
+	default:
+		w.tell(Event{Do: not, At: at, Op: op, Err: "other", Text: rest})
+		w.wrongLine("granted, refused or error", word+" "+rest)
+	}
+}
+
+// wrongLine tells that the run cannot go on.
+func (w *worker) wrongLine(want, said string) {
+	w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker answered %q where %s was expected", strings.TrimSpace(said), want)})
+	w.lines.end()
+}
+
+// holdByLines asks again and again whether the worker has the lock, uses what it
+// guards, and gives it back.
+func (w *worker) holdByLines(op int, name string, token int64, d time.Duration) {
+	value, read := int64(0), false
+	for end := w.now() + d; ; {
+		sent := w.now()
+		word, rest := w.lines.ask("check %s", name)
+		if word == "held" {
+			w.tell(Event{Do: until, Op: op, Until: sent})
+		} else {
+			if word == "lost" {
+				w.tell(Event{Do: lost, Op: op})
+			} else if word != "error" {
+				w.wrongLine("held, lost or error", word+" "+rest)
+			}
+			break
+		}
+		if !read {
+			a, ok := w.use(op, name, token, 0, true, false)
+			value, read = a.Value, ok
+		}
+		if w.now() >= end || w.finishing() {
+			if read && d > 0 {
+				w.use(op, name, token, value+1, true, true)
+			}
+			break
+		}
+		w.sleep(min(w.Run.TTL/25, end-w.now()), w.finish)
+	}
+	w.tell(Event{Do: release, Op: op})
+	word, rest := w.lines.ask("release %s", name)
+	e := Event{Do: released, Op: op}
+	switch word {
+	case "released":
+	case "lost":
+		e.Err = "lost"
+	case "error":
+		e.Err, e.Text = "unavailable", rest
+	default:
+		e.Err, e.Text = "other", rest
+		w.wrongLine("released, lost or error", word+" "+rest)
+	}
+	w.tell(e)
+}

@@ -1,0 +1,208 @@
+package prove
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Own is a lock of your own that is to be proved, with Options.Own. Exactly one
+// of Store, Locks and Lines says how the processes of a run come to it. The
+// value must be the same in the program that calls Prove and in its workers.
+type Own struct {
+	// Name is what the report calls it, such as "our lock on Redis". Of a Store
+	// it may be empty: its Description has a name.
+	Name string
+
+	// Store opens your implementation of the contract of package store. All that
+	// holdfast does with a store is then done and judged.
+	Store func(url string, dial Dial) (store.Store, error)
+
+	// Locks opens locks of any other kind in one process, whose leases should last
+	// for the TTL unless they are renewed. Where the lock is on the network, all
+	// connections must be made by dial: a connection past it fails the run.
+	Locks func(url string, ttl time.Duration, dial Dial) (*Locks, error)
+
+	// Lines is a command, with its arguments, that works with the lock as it is
+	// told by lines on its stdin, and answers on its stdout. It can be written in any
+	// language; docs/proof.md has the lines.
+	Lines []string
+
+	// Silent says that the deadline of a Lease of Locks is a guess by which nobody
+	// has to stop: a hold lasts until it is released or its loss is told. Only
+	// check 4, which is about telling losses, uses the deadline then.
+	Silent bool
+}
+
+// Locks are a user's own locks in one process. Lock is called from several goroutines
+// at once.
+type Locks struct {
+	// Lock takes the lock of the name; others wait until it is theirs or ctx
+	// ends, and with try they fail at once. An error because somebody else has
+	// the lock must match holdfast.ErrHeld, and one because ctx ended its Err.
+	Lock func(ctx context.Context, name string, try bool) (*Lease, error)
+	// Close frees what Locks has opened; nil: nothing.
+	Close func() error
+}
+
+// A Lease is a lock of a user's own that was obtained. Its functions are called from
+// several goroutines at once.
+type Lease struct {
+	// Token is the fencing token; 0: the lock has none.
+	Token int64
+	// Deadline is until when the lock may be relied on as things are, which moves
+	// with each renewal; nil, or the zero time: nobody can tell.
+	Deadline func() time.Time
+	// Lost is closed when the lock's user learns that it was lost; nil: nobody
+	// tells.
+	Lost <-chan struct{}
+	// Release gives the lock back. An error because it was lost before must match
+	// holdfast.ErrLost.
+	Release func() error
+}
+
+// workerVar is set in the environment of the workers that Prove starts where no
+// Options.Command says how.
+const workerVar = "HOLDFAST_PROVE_WORKER"
+
+// Worker makes this process a worker of a run if Prove has started it as one:
+// then it works until it is told to end, and exits. Otherwise it returns at once.
+// Call it first in main, or in TestMain.
+func (o *Own) Worker() {
+	if os.Getenv(workerVar) == "" {
+		return
+	}
+	if err := o.Child(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Child is like the function Child, for a lock of the user's own. It is needed only
+// where Options.Command starts the workers in a way of its own.
+func (o *Own) Child(in io.Reader, w io.Writer) error {
+	orders := bufio.NewScanner(in)
+	orders.Buffer(nil, 1<<20)
+	c, err := readJob(orders, w)
+	if err != nil || c == nil {
+		return err
+	}
+	return c.run(func() error {
+		if o.Store != nil {
+			s, err := o.Store(c.URL, c.dial)
+			if err != nil {
+				return err
+			}
+			return c.on(s)
+		}
+		l, err := o.Locks(c.URL, c.Run.TTL, c.dial)
+		if err != nil {
+			return err
+		}
+		c.users = l
+		return nil
+	}, orders)
+}
+
+// itself starts the program that calls Prove once more.
+func itself() *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), workerVar+"=1")
+	return cmd
+}
+
+// check says what is wrong with it; empty: nothing.
+func (o *Own) check() string {
+	switch n := count(o.Store != nil) + count(o.Locks != nil) + count(len(o.Lines) > 0); {
+	case n != 1:
+		return fmt.Sprintf("Own has %d of Store, Locks and Lines: it needs one", n)
+	case o.Name == "" && o.Store == nil:
+		return "Own has no Name for the report"
+	}
+	return ""
+}
+
+// way is how the processes come to it. What of an operation its driver keeps
+// going past a context is not known: as much as ours may need is allowed.
+func (o *Own) way(rawURL string) way {
+	u, err := url.Parse(rawURL)
+	w := way{network: err == nil && u.Host != "", driver: 8 * time.Second}
+	if o.Store != nil {
+		w.open = o.Store
+	}
+	return w
+}
+
+// description is what is known of a lock that is no store.
+func (o *Own) description() *store.Description {
+	return &store.Description{Store: o.Name, MinTTL: time.Millisecond}
+}
+
+// faults are those that a store to which there is such a way can be met with.
+func (w *way) faults() []Fault {
+	switch {
+	case w.groups:
+		return memoryFaults
+	case !w.network:
+		return slices.Clip(processFaults)
+	}
+	return slices.Concat(processFaults, linkFaults)
+}
+
+// lockOwn takes a lock of the user's own.
+func (c *child) lockOwn(ctx context.Context, name string, try bool) (lease, error) {
+	x, err := c.users.Lock(ctx, name, try)
+	if err != nil {
+		return nil, err
+	}
+	id := fmt.Sprintf("%d-%d-%d", c.Proc, c.Life, c.ids.Add(1))
+	return &ownLease{Lease: x, id: id, silent: c.Run.Silent}, nil
+}
+
+// ownLease makes a lease of one of the user's.
+type ownLease struct {
+	*Lease
+	id       string
+	silent   bool
+	released atomic.Bool
+}
+
+func (l *ownLease) ID() string            { return l.id }
+func (l *ownLease) Token() int64          { return l.Lease.Token }
+func (l *ownLease) Lost() <-chan struct{} { return l.Lease.Lost }
+
+func (l *ownLease) Deadline() time.Time {
+	if l.Lease.Deadline == nil {
+		return time.Time{}
+	}
+	return l.Lease.Deadline()
+}
+
+func (l *ownLease) Valid() bool {
+	select {
+	case <-l.Lease.Lost:
+		return false
+	default:
+	}
+	at := l.Deadline()
+	return !l.released.Load() && (at.IsZero() || l.silent || time.Now().Before(at))
+}
+
+func (l *ownLease) Release() error {
+	l.released.Store(true)
+	return l.Lease.Release()
+}

@@ -1,0 +1,152 @@
+//go:build linux || darwin
+
+package prove
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/open"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// ownFile is a store of a user's: that of files, by a name that no table of ours has.
+var ownFile = &Own{Name: "a store of ours", Store: func(url string, _ Dial) (store.Store, error) {
+	return open.URL("file:" + strings.TrimPrefix(url, "own:"))
+}}
+
+// A store that no table has is given all of the workload and all checks.
+func TestAStoreOfTheUsersOwnIsProved(t *testing.T) {
+	t.Parallel()
+	var told atomic.Int64
+	o := &Options{URL: "own:" + t.TempDir(), For: 3 * time.Second, Processes: 4, Seed: 1, Own: ownFile}
+	o.Progress = func(p Progress) { told.Add(1) }
+	r := proved(t, o)
+	if r.Run.Store != ownFile.Name || len(r.Verdict.NotJudged) > 0 {
+		t.Errorf("of %q, not judged: %q", r.Run.Store, r.Verdict.NotJudged)
+	}
+	if told.Load() == 0 {
+		t.Error("no progress is told")
+	}
+}
+
+func TestAnOwnThatCannotBeMeantIsToldOf(t *testing.T) {
+	t.Parallel()
+	for says, own := range map[string]*Own{
+		"has 0 of":    {Name: "a"},
+		"has 2 of":    {Name: "a", Store: ownFile.Store, Lines: []string{"sh"}},
+		"has no Name": {Lines: []string{"sh"}},
+	} {
+		_, err := Prove(t.Context(), &Options{For: time.Second, Own: own})
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an error that says %q", err, says)
+		}
+	}
+	_, err := Prove(t.Context(), &Options{URL: "redis://localhost", For: time.Second, Own: &Own{Name: "a", Lines: []string{"sh"}}})
+	if err == nil || !strings.Contains(err.Error(), "one host and its port") {
+		t.Errorf("a URL with no port: %v", err)
+	}
+}
+
+// What is found while the run goes on is counted, and only what is certain by then.
+func TestProgressCountsWhatIsFound(t *testing.T) {
+	s := newScript()
+	s.lock(1, 10).got(11, 1).release(20, 21)
+	r := &run{o: &Options{For: time.Minute}, run: s.Run, events: s.Events}
+	if p := r.soFar(); p.Found != 0 || p.Grants != 3 || p.Faults != 1 {
+		t.Errorf("of a right lock: %v", p)
+	}
+	s.lock(2, 12).got(16, 2).release(30, 31)
+	r.events = s.Events
+	if p := r.soFar(); p.Found != 1 || !strings.HasSuffix(p.String(), "4 grants, 1 faults, 1 times something WRONG") {
+		t.Errorf("of one with two holders: %v", p)
+	}
+}
+
+// Each cause, with the operation that is to blame, in histories of which one thing is
+// the reason.
+func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		check check
+		cause string
+		do    Kind
+		proc  int
+		play  func(s *script)
+	}{
+		"another's lock is released": {exclusion, "process 1, claim 3 (lock, token 1) released a lock that it had lost before", release, 1, func(s *script) {
+			s.lock(1, 10).got(11, 1).add(501, Event{Do: over}).add(502, Event{Do: lost}).release(530, 531)
+			s.lock(2, 12).got(515, 2).release(560, 561)
+			s.lock(3, 520).got(532, 3).release(570, 571)
+		}},
+		"granted beside another": {exclusion, "process 2, claim 1 (lock, token 2) was granted while another", got, 2, func(s *script) {
+			s.lock(1, 10).got(11, 1).release(20, 21)
+			s.lock(2, 12).got(16, 2).release(30, 31)
+		}},
+		"its own time is over": {exclusion, "process 1, claim 3 (lock, token 1) went on as if it had the lock 589ms after", until, 1, func(s *script) {
+			s.Run.Lines, s.Run.Peer = true, true
+			s.lock(1, 10).got(11, 1).add(700, Event{Do: until, Until: ms(690)}).release(710, 711)
+			s.lock(2, 12).got(600, 2).release(650, 651)
+		}},
+		"killed, and its lock does not end": {live, "was killed, and nothing ended its lock", got, 1, func(s *script) {
+			s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Proc == 1 && e.At > ms(10_000) && e.At < ms(10_010) })
+			s.lock(1, 8000).got(8001, 7)
+			s.add(8010, Event{Do: died, Proc: 1})
+		}},
+	} {
+		s := newScript()
+		c.play(s)
+		v := s.judge()
+		i := slices.IndexFunc(v.Violations, func(w Violation) bool { return w.Check == int(c.check) })
+		if i < 0 {
+			t.Errorf("%s: it is not found: %v", name, v.Violations)
+			continue
+		}
+		w := v.Violations[i]
+		if !strings.Contains(w.Cause, c.cause) {
+			t.Errorf("%s: the cause is %q, want one with %q", name, w.Cause, c.cause)
+		}
+		if w.Guilty < 0 || w.Events[w.Guilty].Do != c.do || w.Events[w.Guilty].Proc != c.proc {
+			t.Errorf("%s: guilty is event %d of %v, want a %s of process %d", name, w.Guilty, w.Events, c.do, c.proc)
+		}
+	}
+}
+
+// The verdict says PROVED alone only if each check had something to judge, and what
+// had not.
+func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		proved bool
+		says   string
+		play   func(s *script)
+	}{
+		"all is judged": {true, "PROVED, for the faults above", func(s *script) {
+			s.lock(1, 20).got(21, 1).add(512, Event{Do: over}).add(513, Event{Do: lost})
+		}},
+		"no lease came to its end": {false, "NOT PROVED: too little was seen to be proof; not judged: check 4 (a loss is told by its deadline): nothing of the kind happened", func(*script) {}},
+		"a lock without tokens": {true, "PROVED in part, for the faults above; not judged: check 2 (tokens increase in the order of conflicting grants): the lock has no fencing tokens; check 4", func(s *script) {
+			s.Run.Peer = true
+			for i := range s.Events {
+				s.Events[i].Token = 0
+			}
+		}},
+	} {
+		s := newScript()
+		for p := 1; p <= 2; p++ { // one who waits
+			s.lock(2, 30+20*p).placed(30+20*p, 31+20*p).got(35+20*p, 10+p).release(36+20*p, 37+20*p)
+		}
+		for i := range s.Events { // each call has a bound to keep to
+			if s.Events[i].Do == ask {
+				s.Events[i].Bound = ms(5000)
+			}
+		}
+		c.play(s)
+		v := s.judge()
+		text := (&Report{Run: s.Run, Verdict: v}).verdict()
+		if v.Proved != c.proved || !strings.HasPrefix(text, c.says) {
+			t.Errorf("%s: proved %v, %q, want %v and %q; too little: %q, %v", name, v.Proved, text, c.proved, c.says, v.TooLittle, v.Violations)
+		}
+	}
+}

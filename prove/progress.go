@@ -1,0 +1,74 @@
+package prove
+
+import (
+	"fmt"
+	"time"
+)
+
+// Progress is how far a run has come.
+type Progress struct {
+	Elapsed time.Duration // since the processes began their work
+	For     time.Duration // how long the faults go on in all; the end takes a few seconds more
+	Grants  int           // so far
+	Faults  int           // that met something, so far
+	// Found is how often two held a name together or a token was wrong, so far.
+	// The other checks are made at the end.
+	Found int
+}
+
+// String is one line for people.
+func (p Progress) String() string {
+	found := "nothing wrong so far"
+	if p.Found > 0 {
+		found = fmt.Sprintf("%d times something WRONG", p.Found)
+	}
+	return fmt.Sprintf("%v of %v: %d grants, %d faults, %s", p.Elapsed.Round(time.Second), p.For, p.Grants, p.Faults, found)
+}
+
+// progressEvery is how often progress is told. To look takes time that grows with the
+// history, and must not be a load.
+const progressEvery = time.Second
+
+// progress tells how far the run is until stop is closed.
+func (r *run) progress(began time.Duration, stop <-chan struct{}) {
+	for pause := progressEvery; ; {
+		select {
+		case <-stop:
+			return
+		case <-time.After(pause):
+		}
+		from := time.Now()
+		p := r.soFar()
+		p.Elapsed = r.now() - began
+		pause = max(progressEvery, 10*time.Since(from))
+		r.o.Progress(p)
+	}
+}
+
+// soFar looks at the history as it is. A process that is stopped tells late what
+// it saw: what is found here is judged again at the end.
+func (r *run) soFar() Progress {
+	h := r.history()
+	p := Progress{For: r.o.For}
+	v := newView(h)
+	for _, c := range v.claims {
+		p.Grants += count(c.granted)
+	}
+	for i := range h.Events {
+		e := &h.Events[i]
+		p.Faults += count(e.Do == mended && e.Hits > 0)
+	}
+	for _, c := range []check{exclusion, tokens} {
+		if v.notChecked(c) != "" {
+			continue
+		}
+		j := &judge{view: v}
+		if c == exclusion {
+			j.exclusion()
+		} else {
+			j.tokens()
+		}
+		p.Found += j.Wrong
+	}
+	return p
+}
