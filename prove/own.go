@@ -3,6 +3,7 @@ package prove
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -20,7 +21,8 @@ import (
 // value must be the same in the program that calls Prove and in its workers.
 type Own struct {
 	// Name is what the report calls it, such as "our lock on Redis". Of a Store
-	// it may be empty: its Description has a name.
+	// it may be empty: its Description has a name. Of several in one program each
+	// needs another: a worker knows by it which of them it works with.
 	Name string
 
 	// Store opens your implementation of the contract of package store. All that
@@ -70,15 +72,15 @@ type Lease struct {
 	Release func() error
 }
 
-// workerVar is set in the environment of the workers that Prove starts where no
-// Options.Command says how.
+// workerVar is the Own's Name in the environment of the workers that Prove starts where
+// no Options.Command says how.
 const workerVar = "HOLDFAST_PROVE_WORKER"
 
-// Worker makes this process a worker of a run if Prove has started it as one:
-// then it works until it is told to end, and exits. Otherwise it returns at once.
-// Call it first in main, or in TestMain.
+// Worker makes this process a worker of a run of this lock if Prove has started it
+// as one: then it works until it is told to end, and exits. Otherwise it returns at
+// once. Call it first in main, or in TestMain, for each Own that there is.
 func (o *Own) Worker() {
-	if os.Getenv(workerVar) == "" {
+	if name, is := os.LookupEnv(workerVar); !is || name != o.Name {
 		return
 	}
 	if err := o.Child(os.Stdin, os.Stdout); err != nil {
@@ -98,30 +100,50 @@ func (o *Own) Child(in io.Reader, w io.Writer) error {
 		return err
 	}
 	return c.run(func() error {
-		if o.Store != nil {
-			s, err := o.Store(c.URL, c.dial)
+		switch is := o.is(&c.Run); {
+		case !is:
+			return fmt.Errorf("%w: prove: this worker is of %q, and the run of %q", store.ErrInvalid, o.Name, c.Run.Store)
+		case o.Store != nil:
+			s, err := o.open(c.URL, c.dial)
 			if err != nil {
 				return err
 			}
 			return c.on(s)
 		}
 		l, err := o.Locks(c.URL, c.Run.TTL, c.dial)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case l == nil || l.Lock == nil:
+			return fmt.Errorf("%w: prove: Own.Locks has returned no Lock, and no error", store.ErrInvalid)
 		}
 		c.users = l
 		return nil
 	}, orders)
 }
 
-// itself starts the program that calls Prove once more.
-func itself() *exec.Cmd {
+// is reports whether the run is of it. A worker of another lock would prove that one.
+func (o *Own) is(r *Run) bool {
+	return o.check() == "" && len(o.Lines) == 0 && (o.Store == nil) == r.Peer && (o.Name == "" || o.Name == r.Store)
+}
+
+// open opens the store of the user's.
+func (o *Own) open(url string, dial Dial) (store.Store, error) {
+	s, err := o.Store(url, dial)
+	if err == nil && s == nil {
+		err = fmt.Errorf("%w: prove: Own.Store has returned no store, and no error", store.ErrInvalid)
+	}
+	return s, err
+}
+
+// itself starts the program that calls Prove once more, as a worker.
+func (o *Own) itself() *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
 		self = os.Args[0]
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), workerVar+"=1")
+	cmd.Env = append(os.Environ(), workerVar+"="+o.Name)
 	return cmd
 }
 
@@ -142,7 +164,7 @@ func (o *Own) way(rawURL string) way {
 	u, err := url.Parse(rawURL)
 	w := way{network: err == nil && u.Host != "", driver: 8 * time.Second}
 	if o.Store != nil {
-		w.open = o.Store
+		w.open = o.open
 	}
 	return w
 }
@@ -166,6 +188,10 @@ func (w *way) faults() []Fault {
 // lockOwn takes a lock of the user's own.
 func (c *child) lockOwn(ctx context.Context, name string, try bool) (lease, error) {
 	x, err := c.users.Lock(ctx, name, try)
+	if err == nil && (x == nil || x.Release == nil) {
+		err = errors.New("prove: Locks.Lock has returned no Lease with a Release, and no error")
+		c.tell(Event{Do: failed, Text: err.Error()})
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,9 @@
 package prove
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -48,6 +51,35 @@ func TestAnOwnThatCannotBeMeantIsToldOf(t *testing.T) {
 	_, err := Prove(t.Context(), &Options{URL: "redis://localhost", For: time.Second, Own: &Own{Name: "a", Lines: []string{"sh"}}})
 	if err == nil || !strings.Contains(err.Error(), "one host and its port") {
 		t.Errorf("a URL with no port: %v", err)
+	}
+}
+
+// A program may have several locks, or forget to be a worker: neither may prove another
+// lock than that which was meant, or start workers without end.
+func TestAWorkerIsOfTheLockThatWasMeant(t *testing.T) {
+	none := func(string, time.Duration, Dial) (*Locks, error) { return nil, nil }
+	mine, other := &Own{Name: "mine", Locks: none}, &Own{Name: "other", Locks: none}
+	t.Setenv(workerVar, "mine")
+	other.Worker() // returns
+	if _, err := Prove(t.Context(), &Options{For: time.Second, Own: mine}); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "has not called its Own.Worker") {
+		t.Errorf("Prove in a worker: %v", err)
+	}
+	for says, x := range map[string]struct {
+		own *Own
+		run Run
+	}{
+		`is of "other", and the run of "mine"`: {other, Run{Store: "mine", Peer: true}},
+		`is of "mine", and the run of "a"`:     {mine, Run{Store: "a"}},
+		"has returned no Lock":                 {mine, Run{Store: "mine", Peer: true}},
+		"has returned no store":                {&Own{Store: func(string, Dial) (store.Store, error) { return nil, nil }}, Run{Store: "a"}},
+	} {
+		line, err := json.Marshal(command{Job: &job{Run: x.run}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := x.own.Child(strings.NewReader(string(line)+"\n"), io.Discard); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an ErrInvalid that says %q", err, says)
+		}
 	}
 }
 

@@ -83,6 +83,9 @@ func (r *run) prepare(ctx context.Context) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: prove: %s", store.ErrInvalid, fmt.Sprintf(format, args...))
 	}
+	if name, is := os.LookupEnv(workerVar); is { // it would start workers, and those workers
+		return bad("this process was started as a worker of %q, and has not called its Own.Worker first", name)
+	}
 	scheme := schemeOf(o.URL)
 	o.Processes, o.Names, o.Mode = cmp.Or(o.Processes, 6), cmp.Or(o.Names, 3), cmp.Or(o.Mode, "mixed")
 	var possible []Fault
@@ -96,7 +99,7 @@ func (r *run) prepare(ctx context.Context) error {
 			o.Mode = "mutex"
 		}
 		if o.Command == nil {
-			o.Command = itself
+			o.Command = own.itself
 		}
 	} else {
 		var ok bool
