@@ -79,7 +79,7 @@ func (p *process) ownURL() (string, error) {
 		return p.r.o.URL, nil
 	}
 	u, err := url.Parse(p.r.o.URL)
-	if err != nil || u.Port() == "" {
+	if err != nil || u.Port() == "" || strings.Contains(u.Host, ",") {
 		return "", fmt.Errorf("%w: prove: a worker needs a URL with one host and its port, as in redis://localhost:6379", store.ErrInvalid)
 	}
 	u.Host, err = p.via(target("tcp", net.JoinHostPort(u.Hostname(), u.Port())))

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -154,6 +154,8 @@ func (o *Own) check() string {
 		return fmt.Sprintf("Own has %d of Store, Locks and Lines: it needs one", n)
 	case o.Name == "" && o.Store == nil:
 		return "Own has no Name for the report"
+	case o.Silent && o.Locks == nil:
+		return "Own is Silent, which only Locks can be"
 	}
 	return ""
 }
@@ -161,8 +163,9 @@ func (o *Own) check() string {
 // way is how the processes come to it. What of an operation its driver keeps
 // going past a context is not known: as much as ours may need is allowed.
 func (o *Own) way(rawURL string) way {
-	u, err := url.Parse(rawURL)
-	w := way{network: err == nil && u.Host != "", driver: 8 * time.Second}
+	// Not by url.Parse, which knows no list of hosts.
+	_, rest, _ := strings.Cut(rawURL, "://")
+	w := way{network: rest != "" && rest[0] != '/', driver: 8 * time.Second}
 	if o.Store != nil {
 		w.open = o.open
 	}

@@ -48,9 +48,24 @@ func TestAnOwnThatCannotBeMeantIsToldOf(t *testing.T) {
 			t.Errorf("%v, want an error that says %q", err, says)
 		}
 	}
-	_, err := Prove(t.Context(), &Options{URL: "redis://localhost", For: time.Second, Own: &Own{Name: "a", Lines: []string{"sh"}}})
-	if err == nil || !strings.Contains(err.Error(), "one host and its port") {
-		t.Errorf("a URL with no port: %v", err)
+	lines := &Own{Name: "a", Lines: []string{"sh"}}
+	for says, o := range map[string]*Options{
+		"one host and its port":       {URL: "redis://localhost", Own: lines},
+		"a URL with one host and its": {URL: "redis://a:1,b:2", Own: lines},
+		"cannot be dense or wide":     {Own: lines, Wide: true},
+		`mode "rw"`:                   {Own: lines, Mode: "rw"},
+		"at least 1ms":                {Own: lines, TTL: time.Microsecond},
+		"only Locks can be":           {Own: &Own{Name: "a", Lines: []string{"sh"}, Silent: true}},
+	} {
+		o.For = time.Second
+		if _, err := Prove(t.Context(), o); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want an ErrInvalid that says %q", err, says)
+		}
+	}
+	for url, network := range map[string]bool{"mongodb://a:1,b:2/": true, "redis://u:p@a:1": true, "file:///a": false, "own:/a": false, "": false} {
+		if w := ownFile.way(url); w.network != network {
+			t.Errorf("%s: on the network %v", url, w.network)
+		}
 	}
 }
 

@@ -95,7 +95,12 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 		r.way = own.way(o.URL)
 		possible = r.way.faults()
-		if own.Store == nil {
+		switch {
+		case own.Store == nil && o.Mode != "mixed" && o.Mode != "mutex":
+			return bad("mode %.20q: a lock of your own that is no Store is a mutex", o.Mode)
+		case len(own.Lines) > 0 && (o.Dense || o.Wide):
+			return bad("a worker by lines does one thing at a time: it cannot be dense or wide")
+		case own.Store == nil:
 			o.Mode = "mutex"
 		}
 		if o.Command == nil {
@@ -143,6 +148,9 @@ func (r *run) prepare(ctx context.Context) error {
 	free := o.TTL == 0
 	if free {
 		o.TTL = max(500*time.Millisecond, d.MinTTL)
+	}
+	if peer && o.TTL < d.MinTTL {
+		return bad("a TTL of %v: at least %v", o.TTL, d.MinTTL)
 	}
 	r.run = Run{
 		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Survives: o.Survives, Lacks: d.Lacks, Unchecked: r.unchecked(d),

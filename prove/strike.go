@@ -149,6 +149,8 @@ func (r *run) unchecked(d *store.Description) (all []string) {
 	switch {
 	case r.way.groups:
 		all = append(all, "processes that are stopped or killed: this store lives in one, and excludes nobody else")
+	case !r.way.network && r.o.Own != nil:
+		all = append(all, "bad links: the URL names no host")
 	case !r.way.network:
 		all = append(all, "bad links: there is no link to this store")
 	}

@@ -76,6 +76,9 @@ proof; 64 and 69 as elsewhere.`,
 			if len(worker) > 0 && cmd.ArgsLenAtDash() != 0 {
 				return mistake("what is a worker's goes behind --, as in: holdfast prove --store URL -- python3 worker.py")
 			}
+			if len(worker) == 0 && cmd.ArgsLenAtDash() == 0 {
+				return mistake("there is no worker behind --")
+			}
 			if check != "" {
 				if len(worker) > 0 {
 					return mistake("--check judges a file and needs no worker")
