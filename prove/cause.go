@@ -77,7 +77,7 @@ func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 		}
 		if had := last.back - c.back; had > v.Run.TTL && (c.until == never || v.Run.Lines) {
 			w.Cause = fmt.Sprintf("%s went on as if it had the lock %v after it was granted, and it is good for %v", c.who(c.token), short(had), v.Run.TTL)
-			if at := v.lastBelief(c); at != never {
+			if at := v.belief(c, last.back); at != never {
 				return guilty{c.key, until, at}
 			}
 			return guilty{c.key, got, c.back}
@@ -104,16 +104,15 @@ func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
 	return stray
 }
 
-// lastBelief is when the worker of a claim last said that it has the lock; never: it
-// was not asked.
-func (v *view) lastBelief(c *claim) time.Duration {
-	at := never
+// belief is when the worker of a claim first said that it had the lock at an instant
+// after that; never: it has not.
+func (v *view) belief(c *claim, after time.Duration) time.Duration {
 	for i := range v.Events {
-		if e := &v.Events[i]; e.Do == until && e.key() == c.key {
-			at = e.At
+		if e := &v.Events[i]; e.Do == until && e.key() == c.key && e.Until > after {
+			return e.At
 		}
 	}
-	return at
+	return never
 }
 
 // lastOf is the claim of the name that was granted last before all faults were over.

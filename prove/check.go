@@ -121,7 +121,7 @@ func Check(h *History) *Verdict {
 		for i := range j.found {
 			w := &j.found[i]
 			e := v.explain(w)
-			w.Events = v.around(w)
+			w.Events = v.around(w, &e)
 			w.Guilty = slices.IndexFunc(w.Events, e.is)
 		}
 		if j.Judged == 0 && j.Not == "" {
@@ -186,8 +186,9 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 }
 
 // around is what is needed of the history to see the violation: the events of
-// the claims in it, the faults that were on, and what the registers said.
-func (v *view) around(w *Violation) (events []Event) {
+// the claims in it, the guilty one of them, the faults that were on, and what the
+// registers said.
+func (v *view) around(w *Violation, g *guilty) (events []Event) {
 	const margin = time.Millisecond
 	of, procs := map[key]bool{}, map[int]bool{0: true}
 	for _, c := range w.claims {
@@ -214,7 +215,7 @@ func (v *view) around(w *Violation) (events []Event) {
 		case stall:
 			mine = inside && slices.ContainsFunc(w.claims, func(c *claim) bool { return c.proc == e.Proc && c.life == e.Life })
 		}
-		if mine && (e.Do != until || inside) {
+		if mine && (e.Do != until || inside || g.is(*e)) {
 			events = append(events, *e)
 		}
 	}

@@ -170,7 +170,7 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 		play   func(s *script)
 	}{
 		"all is judged": {true, "PROVED, for the faults above", func(s *script) {
-			s.lock(1, 20).got(21, 1).add(512, Event{Do: over}).add(513, Event{Do: lost})
+			s.lock(1, 100).got(101, 21).add(592, Event{Do: over}).add(593, Event{Do: lost})
 		}},
 		"no lease came to its end": {false, "NOT PROVED: too little was seen to be proof; not judged: check 4 (a loss is told by its deadline): nothing of the kind happened", func(*script) {}},
 		"a lock without tokens": {true, "PROVED in part, for the faults above; not judged: check 2 (tokens increase in the order of conflicting grants): the lock has no fencing tokens; check 4", func(s *script) {
