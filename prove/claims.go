@@ -120,7 +120,7 @@ type view struct {
 	end    time.Duration    // of the history
 
 	tokenless bool // no grant has a token
-	tells     bool // of a lease that was over its worker has told
+	tells     bool // of losses, by a deadline
 }
 
 func newView(h *History) *view {
@@ -138,7 +138,7 @@ func newView(h *History) *view {
 		v.process(e)
 		v.noteLate(e)
 		v.tokenless = v.tokenless && e.Token == 0
-		v.tells = v.tells || e.Do == over
+		v.tells = v.tells || e.Tells || e.Do == over
 		switch e.Do {
 		case ask:
 			c := &claim{

@@ -72,7 +72,7 @@ type Kind string
 const (
 	started  Kind = "started"  // a process began its work
 	ask      Kind = "ask"      // a claim is about to be made: Op, Name, Verb, Weight, Limit, Bound
-	got      Kind = "got"      // and was granted: Token, ID, Until, Sent
+	got      Kind = "got"      // and was granted: Token, ID, Until, Sent, Tells
 	not      Kind = "not"      // or was not: Err
 	until    Kind = "until"    // the lease is valid still: Until, which has moved
 	upgrade  Kind = "upgrade"  // an upgrade is about to be called: Bound
@@ -119,6 +119,7 @@ type Event struct {
 	Limit  int64         `json:"limit,omitempty"`  // of the claim
 	Bound  time.Duration `json:"bound,omitempty"`  // when the claim's context ends, from At; 0: never
 	Until  time.Duration `json:"until,omitempty"`  // the lease's deadline
+	Tells  bool          `json:"tells,omitempty"`  // of a user's own lock: it has a deadline, and its loss is told
 	Raced  bool          `json:"raced,omitempty"`  // the lease is not renewed, and is to be released as it ends
 	Sent   time.Duration `json:"sent,omitempty"`   // when the request behind it was sent
 	By     time.Duration `json:"by,omitempty"`     // by how much it was late, or how long it took

@@ -173,6 +173,12 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 			s.lock(1, 100).got(101, 21).add(592, Event{Do: over}).add(593, Event{Do: lost})
 		}},
 		"no lease came to its end": {false, "NOT PROVED: too little was seen to be proof; not judged: check 4 (a loss is told by its deadline): nothing of the kind happened", func(*script) {}},
+		"a lock that would tell of its loss, and lost none": {false, "NOT PROVED: too little was seen to be proof; not judged: check 2 (tokens increase in the order of conflicting grants): the lock has no fencing tokens; check 4 (a loss is told by its deadline): nothing of the kind happened", func(s *script) {
+			s.Run.Peer = true
+			for i := range s.Events {
+				s.Events[i].Token, s.Events[i].Tells = 0, s.Events[i].Do == got
+			}
+		}},
 		"a lock without tokens": {true, "PROVED in part, for the faults above; not judged: check 2 (tokens increase in the order of conflicting grants): the lock has no fencing tokens; check 4", func(s *script) {
 			s.Run.Peer = true
 			for i := range s.Events {

@@ -253,6 +253,8 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	e := Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Raced: raced}
 	if w.users == nil {
 		e.Sent = w.seen.sent(l.ID())
+	} else {
+		e.Tells = h.until != 0 && l.Lost() != nil
 	}
 	w.tell(e)
 	w.watchers.Go(func() { w.watch(h) })
