@@ -116,6 +116,11 @@ var histories = []struct {
 		s.lock(1, 10).got(11, 1).release(20, 25)
 		s.lock(2, 12).got(21, 2).release(30, 31)
 	}},
+	{"another's lock was lost before its worker could say that it was granted, and its release tells nothing", 0, "", func(s *script) {
+		s.Run.Peer, s.Run.Lines = true, true
+		s.lock(1, 10).add(600, Event{Do: got, Token: 1, ID: "1", Until: ms(600)}).add(602, Event{Do: lost}).release(603, 604)
+		s.lock(2, 520).got(530, 2).release(610, 611)
+	}},
 	{"two hold it", exclusion, "for 4ms", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.lock(2, 12).got(16, 2).release(30, 31)
