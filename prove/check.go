@@ -94,7 +94,7 @@ func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, form
 // Check judges a history.
 func Check(h *History) *Verdict {
 	v := newView(h)
-	verdict := &Verdict{Unchecked: slices.Clone(h.Run.Unchecked), Figures: v.figures()}
+	verdict := &Verdict{Unchecked: slices.Clone(h.Run.Unchecked), Figures: v.figures(), broke: v.broke}
 	var idle []int // checks that were made and found nothing to judge
 	for _, c := range checks {
 		j := &judge{view: v, Count: Count{Check: int(c), Text: c.String()}}
@@ -160,8 +160,8 @@ func (v *Verdict) add(c *Count) {
 // tooLittle says why the history would prove nothing.
 func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	add := func(bad bool, format string, args ...any) {
-		if bad {
-			why = append(why, fmt.Sprintf(format, args...))
+		if text := fmt.Sprintf(format, args...); bad && !slices.Contains(why, text) {
+			why = append(why, text)
 		}
 	}
 	f := &verdict.Figures
@@ -171,7 +171,6 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	}
 	for i := range v.Events {
 		e := &v.Events[i]
-		verdict.broke = verdict.broke || e.Do == failed
 		add(e.Do == failed, "the run could not go on: %s", e.Text)                                   //mutant:judge-process-died-itself-matter
 		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text) //mutant:judge-connection-past-proxies-matter
 	}

@@ -121,6 +121,10 @@ var histories = []struct {
 		s.lock(1, 10).add(600, Event{Do: got, Token: 1, ID: "1", Until: ms(600)}).add(602, Event{Do: lost}).release(603, 604)
 		s.lock(2, 520).got(530, 2).release(610, 611)
 	}},
+	{"a name that nobody asked for in the end, as its process could not go on", 0, "", func(s *script) {
+		s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Proc == 1 && e.Op > 0 })
+		s.add(5, Event{Do: failed, Proc: 1, Text: "no such file"})
+	}},
 	{"two hold it", exclusion, "for 4ms", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.lock(2, 12).got(16, 2).release(30, 31)

@@ -121,6 +121,7 @@ type view struct {
 
 	tokenless bool // no grant has a token
 	tells     bool // of losses, by a deadline
+	broke     bool // the run could not go on
 }
 
 func newView(h *History) *view {
@@ -138,6 +139,7 @@ func newView(h *History) *view {
 		v.process(e)
 		v.noteLate(e)
 		v.tokenless = v.tokenless && e.Token == 0
+		v.broke = v.broke || e.Do == failed
 		v.tells = v.tells || e.Tells || e.Do == over
 		switch e.Do {
 		case ask:

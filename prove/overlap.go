@@ -254,6 +254,10 @@ func (j *judge) live() {
 				tried = max(tried, min(c.back, j.end))
 			}
 		}
+		if asked == never && j.broke { // nobody was there to ask
+			j.Undecided++
+			continue
+		}
 		j.Judged++
 		if took := tried - j.calm - stalled(tried); first == nil && tried > j.calm && took <= bound {
 			j.Undecided++ // the machine had no time for it
