@@ -2,6 +2,7 @@ package prove
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -32,17 +33,27 @@ const (
 	ttlVar = "HOLDFAST_PROVE_TTL_MS"
 )
 
-// readyBy is how long a worker by lines may take until it says that it is ready.
-const readyBy = 2 * startBy
+const (
+	// readyBy is how long a worker by lines may take until it says that it is ready.
+	readyBy = startBy
+	// endBy is how long one that is of no use may take to end when its stdin does.
+	endBy = 5 * time.Second
+	// leaves is how long what it has left behind may keep its stderr open.
+	leaves = time.Second
+)
 
 // A lineWorker is the end of the pipes of one of them.
 type lineWorker struct {
 	turn sync.Mutex // who has it makes a claim and gives it back
 	in   io.WriteCloser
 	out  *bufio.Reader
+	hear io.Closer     // what out reads from
 	died func() string // what it left on its stderr
 	err  error         // why it cannot be talked to any more; only who has the turn uses it
 }
+
+// errWrongLine is that error of one of whose answer was told already.
+var errWrongLine = errors.New("a wrong answer")
 
 // startLines starts a worker by lines, and the group that talks to it.
 func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
@@ -52,9 +63,12 @@ func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
 	}
 	command := p.r.o.Own.Lines
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.SysProcAttr, cmd.Stderr = childAttr(), stderr
+	cmd.SysProcAttr, cmd.Stderr, cmd.WaitDelay = childAttr(), stderr, leaves
 	cmd.Env = append(os.Environ(), urlVar+"="+to, fmt.Sprintf("%s=%d", ttlVar, p.r.o.TTL.Milliseconds()))
-	w := &lineWorker{died: stderr.String}
+	w := &lineWorker{died: func() string {
+		time.Sleep(100 * time.Millisecond) // what it wrote last may be on its way
+		return stderr.String()
+	}}
 	if w.in, err = cmd.StdinPipe(); err != nil {
 		return nil, nil, err
 	}
@@ -62,14 +76,29 @@ func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	w.out = bufio.NewReader(out)
+	w.out, w.hear = bufio.NewReader(out), out
 	if err := p.r.start(cmd); err != nil {
 		return nil, nil, fmt.Errorf("%w: the worker cannot be started: %w", store.ErrInvalid, err)
 	}
 	return cmd, startGroup(func(c *child) error {
 		c.lines = w
-		return w.ready()
+		return w.ready(readyBy)
 	}), nil
+}
+
+// waitLines waits until a worker by lines and the group that talks to it have ended.
+// What the worker has started and left running ends with it.
+func waitLines(cmd *exec.Cmd, g *group, stderr *tail) error {
+	err := <-g.err
+	if err != nil {
+		defer time.AfterFunc(endBy, func() { end(cmd.Process) }).Stop()
+	}
+	waited := cmd.Wait()
+	endGroup(cmd.Process.Pid)
+	if err != nil {
+		err = fmt.Errorf("%w %s", err, stderr.String())
+	}
+	return errors.Join(err, waited)
 }
 
 // ownURL is the URL with the address of the process's own proxy in place of the
@@ -86,12 +115,17 @@ func (p *process) ownURL() (string, error) {
 	return u.String(), err
 }
 
-// ready waits until the worker says that it is.
-func (w *lineWorker) ready() error {
-	late := time.AfterFunc(readyBy, func() { w.in.Close() })
+// ready waits until the worker says that it is. One that does not is told to end.
+func (w *lineWorker) ready(by time.Duration) (err error) {
+	defer func() {
+		if err != nil {
+			w.end()
+		}
+	}()
+	late := time.AfterFunc(by, func() { w.hear.Close() })
 	line, err := w.out.ReadString('\n')
 	if !late.Stop() {
-		return fmt.Errorf("%w: the worker has not said that it is ready for %v", store.ErrUnavailable, readyBy)
+		return fmt.Errorf("%w: the worker has not said %q for %v; is its stdout flushed after each line? %s", store.ErrUnavailable, "ready", by, w.died())
 	}
 	if err != nil || strings.TrimSpace(line) != "ready" {
 		return fmt.Errorf("%w: the worker said %q, and its first line must be %q: %s", store.ErrInvalid, strings.TrimSpace(line), "ready", w.died())
@@ -150,8 +184,8 @@ func (w *worker) byLines(verb string, name Name, bound, d time.Duration) bool {
 	w.lines.turn.Lock()
 	defer w.lines.turn.Unlock()
 	w.claimByLines(verb, name, bound, d)
-	if w.lines.err != nil { // nobody hears this of one that was killed
-		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, w.lines.err, w.lines.died())})
+	if err := w.lines.err; err != nil && err != errWrongLine { // nobody hears this of one that was killed
+		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, err, w.lines.died())})
 	}
 	return w.lines.err == nil
 }
@@ -191,6 +225,7 @@ func (w *worker) claimByLines(verb string, name Name, bound, d time.Duration) {
 func (w *worker) wrongLine(want, said string) {
 	w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker answered %q where %s was expected", strings.TrimSpace(said), want)})
 	w.lines.end()
+	w.lines.err = errWrongLine
 }
 
 // holdByLines asks again and again whether the worker has the lock, uses what it

@@ -3,7 +3,10 @@
 package prove
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // byLines are the options of a run with workers by lines on a Redis.
@@ -79,5 +83,48 @@ func TestAWorkerByLinesThatDoesNotWorkIsToldOf(t *testing.T) {
 	o.Own.Lines = []string{"/nowhere/worker"}
 	if _, err := Prove(t.Context(), o); err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("no worker: %v", err)
+	}
+}
+
+// Whatever a worker does instead of what it should, the run ends, and soon.
+func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
+	t.Parallel()
+	const works = "while read -r what name wait; do case $what in lock) echo refused;; check) echo held;; *) echo released;; esac; done"
+	for name, c := range map[string]struct{ says, script string }{
+		"goes on after a wrong first line": {`first line must be "ready"`, "echo what; cat"},
+		"goes on after that and its stdin": {`first line must be "ready"`, "echo what; exec sleep 600"},
+		"leaves what keeps its stderr":     {"0 grants were seen", "sleep 600 & echo ready; " + works},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			v := prove(t, &Options{For: time.Second, Processes: 2, Faults: []Fault{restart}, Own: &Own{Name: name, Lines: []string{"sh", "-c", c.script}}}).Verdict
+			why := fmt.Sprint(v.TooLittle)
+			if v.Proved || len(v.Violations) > 0 || !strings.Contains(why, c.says) || strings.Contains(why, "does not end") {
+				t.Errorf("proved %v, too little: %s", v.Proved, why)
+			}
+			if took := time.Since(began); took > 25*time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// One that says nothing, and does not end when its stdin does, is not waited for.
+func TestAWorkerByLinesThatIsNeverReadyIsToldOf(t *testing.T) {
+	out, says, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer says.Close()
+	hears, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hears.Close()
+	w := &lineWorker{in: in, out: bufio.NewReader(out), hear: out, died: func() string { return "" }}
+	fmt.Fprint(says, "read")
+	if err := w.ready(10 * time.Millisecond); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "flushed") {
+		t.Errorf("half a line, and no more: %v", err)
 	}
 }

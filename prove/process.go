@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -64,13 +63,7 @@ func (p *process) begin() error {
 			return err
 		}
 		in, out = g.in, g.out
-		wait = func() error {
-			err := <-g.err
-			if err != nil {
-				err = fmt.Errorf("%w %s", err, stderr.String())
-			}
-			return errors.Join(err, cmd.Wait())
-		}
+		wait = func() error { return waitLines(cmd, g, stderr) }
 	default:
 		cmd = p.r.o.Command()
 		cmd.SysProcAttr = childAttr()

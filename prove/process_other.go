@@ -13,4 +13,6 @@ func freeze(*os.Process) error { return store.ErrUnsupported }
 func thaw(*os.Process) error   { return store.ErrUnsupported }
 func end(p *os.Process) error  { return p.Kill() }
 
+func endGroup(int) {}
+
 func childAttr() *syscall.SysProcAttr { return nil }

@@ -25,6 +25,9 @@ func signalAll(p *os.Process, s syscall.Signal) error {
 	return os.ErrProcessDone
 }
 
+// endGroup kills what is left of the group whose leader was just waited for.
+func endGroup(leader int) { syscall.Kill(-leader, syscall.SIGKILL) }
+
 // A child is a process group of its own: a Ctrl-C at the terminal is for the
 // parent, which ends them.
 func childAttr() *syscall.SysProcAttr {

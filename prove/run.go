@@ -71,7 +71,9 @@ func Prove(ctx context.Context, o *Options) (*Report, error) {
 		began := r.now()
 		r.beside.Go(func() { r.progress(began, r.over) })
 	}
-	r.strikeAll(ctx)
+	if !r.broken() {
+		r.strikeAll(ctx)
+	}
 	r.finish(ctx)
 	r.endAll()
 	return r.report()
@@ -98,6 +100,13 @@ func (r *run) add(e Event) {
 	if r.out != nil {
 		r.err = errors.Join(r.err, r.out.Encode(&e))
 	}
+}
+
+// broken reports whether the run cannot go on: then more of it would prove nothing.
+func (r *run) broken() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.events, func(e Event) bool { return e.Do == failed })
 }
 
 func (r *run) history() *History {
@@ -150,7 +159,7 @@ const startBy = time.Minute
 // takes to start them is no time of the run. One that does not begin is found
 // when it does not end.
 func (r *run) gather(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, startBy)
+	ctx, cancel := context.WithTimeout(ctx, startBy+endBy) // one that is late is told of by then
 	defer cancel()
 	for _, p := range r.processes {
 		select {
