@@ -125,6 +125,19 @@ var histories = []struct {
 		s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Proc == 1 && e.Op > 0 })
 		s.add(5, Event{Do: failed, Proc: 1, Text: "no such file"})
 	}},
+	{"another's lock refuses a try for what it did itself and did not hear of, and then others", 0, "", func(s *script) {
+		s.Run.Peer = true
+		s.add(4990, Event{Do: struck, Proc: 2, Fault: reset})
+		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
+		s.add(5010, Event{Do: mended, Proc: 2, Fault: reset, Hits: 1})
+		s.claim(1, "a", "try", store.Full, 5020).not(5021, "held")
+	}},
+	{"another's lock refuses a try with no fault, or only one of a process that asked for nothing", linear, "", func(s *script) {
+		s.Run.Peer = true
+		s.add(4990, Event{Do: struck, Proc: 2, Fault: reset})
+		s.add(5010, Event{Do: mended, Proc: 2, Fault: reset, Hits: 1})
+		s.claim(2, "a", "try", store.Full, 5020).not(5021, "held")
+	}},
 	{"two hold it", exclusion, "for 4ms", func(s *script) {
 		s.lock(1, 10).got(11, 1).release(20, 21)
 		s.lock(2, 12).got(16, 2).release(30, 31)

@@ -115,6 +115,8 @@ type view struct {
 	lives  map[[2]int]*life
 	parent []window         // in which it stood still, and with it all links
 	lates  map[int][]window // of each process: what it asks for can arrive after it was asked for again
+	faults map[int][]window // of each process and its link
+	begun  map[[2]any]int   // which of them the newest of a process and a kind is
 	placed map[string]Event // the newest of each id
 	calm   time.Duration    // never
 	end    time.Duration    // of the history
@@ -127,7 +129,7 @@ type view struct {
 func newView(h *History) *view {
 	v := &view{
 		History: h, names: map[string]Name{}, byName: map[string][]*claim{}, lives: map[[2]int]*life{},
-		placed: map[string]Event{}, calm: never, lates: map[int][]window{}, tokenless: true,
+		placed: map[string]Event{}, calm: never, lates: map[int][]window{}, faults: map[int][]window{}, begun: map[[2]any]int{}, tokenless: true,
 	}
 	for _, n := range h.Run.Names {
 		v.names[n.Name] = n
@@ -138,6 +140,7 @@ func newView(h *History) *view {
 		v.end = max(v.end, e.At)
 		v.process(e)
 		v.noteLate(e)
+		v.noteFault(e)
 		v.tokenless = v.tokenless && e.Token == 0
 		v.broke = v.broke || e.Do == failed
 		v.tells = v.tells || e.Tells || e.Do == over

@@ -226,6 +226,9 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 // or what was left behind by one of which nobody was told the end, or which may have
 // been asked for twice.
 func (j *judge) excuses(try *claim, longest time.Duration) bool {
+	if j.ghost(try) {
+		return true
+	}
 	claims, gone := j.byName[try.name], 3*j.Run.TTL
 	first := sort.Search(len(claims), func(i int) bool { return claims[i].call >= try.call-longest-gone })
 	for _, c := range claims[first:] {
@@ -242,7 +245,7 @@ func (j *judge) excuses(try *claim, longest time.Duration) bool {
 		case c.back == never:
 			unseen.to = min(c.died, j.end) + gone
 			after = unseen
-		case !c.granted && c.verb == "try" && c.err == "held":
+		case !c.granted && c.verb == "try" && c.err == "held" && !j.ghost(c):
 			after = unseen
 		case !c.granted:
 			after = window{c.back, c.back + gone}

@@ -104,6 +104,26 @@ func (v *view) noteLate(e *Event) {
 	}
 }
 
+// noteFault keeps when there was a fault of a process, of its link, or of the store.
+func (v *view) noteFault(e *Event) {
+	k := [2]any{e.Proc, e.Fault}
+	switch i, on := v.begun[k]; {
+	case e.Do == struck:
+		v.begun[k] = len(v.faults[e.Proc])
+		v.faults[e.Proc] = append(v.faults[e.Proc], window{e.At, never})
+	case e.Do == mended && on:
+		v.faults[e.Proc][i].to = e.At
+	}
+}
+
+// ghost reports whether what a user's lock was asked for by the claim may have been done
+// and not answered, and asked for once more by the client, as many do by themselves: what
+// the second is refused for is the first.
+func (v *view) ghost(c *claim) bool {
+	to := min(c.back, v.end) + 1
+	return v.Run.Peer && (within(v.faults[c.proc], c.call, to) || within(v.faults[0], c.call, to))
+}
+
 // askedLate reports whether an ask for the claim may arrive when it has ended: it was
 // held on its way, and asked for again meanwhile.
 func (v *view) askedLate(c *claim) bool { return within(v.lates[c.proc], c.call, min(c.back, v.end)+1) } //mutant:judge-any-ask-may-arrive
