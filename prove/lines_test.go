@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,31 @@ func TestAWorkerByLinesThatDoesNotWorkIsToldOf(t *testing.T) {
 	o.Own.Lines = []string{"/nowhere/worker"}
 	if _, err := Prove(t.Context(), o); err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Errorf("no worker: %v", err)
+	}
+}
+
+// A try that the server did not answer is not one that somebody else's lock has refused.
+func TestTheWorkerInShellSaysWhetherATryIsRefused(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/uptime"); err != nil {
+		t.Skip("the worker in shell is for Linux")
+	}
+	for says, cli := range map[string]string{
+		"granted":         "echo OK",
+		"refused":         "echo",
+		"error no answer": "exit 1",
+	} {
+		bin := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bin, "redis-cli"), []byte("#!/bin/sh\n"+cli+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "testdata/workers/setnx.sh")
+		cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), urlVar+"=redis://localhost:1", ttlVar+"=500")
+		cmd.Stdin = strings.NewReader("lock a 0\n")
+		out, err := cmd.Output()
+		if want := "ready\n" + says + "\n"; err != nil || string(out) != want {
+			t.Errorf("redis-cli that does %q: %v, %q, want %q", cli, err, out, want)
+		}
 	}
 }
 

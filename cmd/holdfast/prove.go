@@ -50,7 +50,7 @@ with the address of a proxy in it, and the TTL in HOLDFAST_PROVE_TTL_MS:
 
   it says         ready                   at first
   it is told      lock NAME WAIT_MS       0: it is tried once
-    and answers   granted [TOKEN], refused, or error TEXT
+    and answers   granted [TOKEN], refused (another has it), or error TEXT
   it is told      check NAME              does it have the lock, by its own knowledge?
     and answers   held, or lost
   it is told      release NAME

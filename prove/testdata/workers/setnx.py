@@ -20,7 +20,8 @@ RELEASE = """if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DE
 
 
 class Redis:
-    """A connection, made when it is needed. What takes longer than the TTL fails."""
+    """A connection, made when it is needed. What takes half a second fails, so that
+    a lock that is given up is not late by more than that."""
 
     def __init__(self):
         self.file = None
@@ -28,7 +29,7 @@ class Redis:
     def call(self, *args):
         try:
             if self.file is None:
-                conn = socket.create_connection((URL.hostname, URL.port), timeout=TTL / 1000)
+                conn = socket.create_connection((URL.hostname, URL.port), timeout=min(TTL / 1000, 0.5))
                 self.file = conn.makefile("rwb")
                 conn.close()  # the file keeps it
             words = [str(a).encode() for a in args]

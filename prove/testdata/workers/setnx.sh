@@ -11,7 +11,8 @@ ttl=$HOLDFAST_PROVE_TTL_MS
 release="if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 n=0
 
-cli() { timeout 1 redis-cli -h "${server%:*}" -p "${server##*:}" "$@" 2>/dev/null; }
+# Not a group of its own: what stops and kills this process is for redis-cli, too.
+cli() { timeout --foreground 0.5 redis-cli -h "${server%:*}" -p "${server##*:}" "$@" 2>/dev/null; }
 
 # The time since boot in milliseconds. It goes on while this process is stopped.
 now() { read -r s _ </proc/uptime; s=${s%.*}${s#*.}0; echo "${s#"${s%%[!0]*}"}"; }
@@ -20,8 +21,13 @@ lock() { # NAME WAIT_MS
 	end=$(($(now) + $2))
 	while :; do
 		n=$((n + 1)) mine=$$-$n until=$(($(now) + ttl))
-		[ "$(cli SET "$1" "$mine" NX PX "$ttl")" = OK ] && echo granted && return
-		[ "$(now)" -ge "$end" ] && echo refused && return
+		answer=$(cli SET "$1" "$mine" NX PX "$ttl") || answer=none
+		[ "$answer" = OK ] && echo granted && return
+		if [ "$(now)" -ge "$end" ]; then
+			# Of a try "refused" says that somebody else has it. An empty answer does.
+			if [ "$2" -eq 0 ] && [ "$answer" ]; then echo error no answer; else echo refused; fi
+			return
+		fi
 		sleep 0.01
 	done
 }
