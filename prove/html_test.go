@@ -51,6 +51,31 @@ func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
 	}
 }
 
+// What a worker or a driver wrote is shown, and does nothing.
+func TestWhatOthersWroteIsOnlyShown(t *testing.T) {
+	r := &run{o: &Options{URL: "redis://me:top%20secret@host:1/0"}}
+	r.add(Event{At: 1, Do: failed, Text: "no redis://me:top%20secret@127.0.0.1:5 (top secret)\r\x1b[2Ji <script>"})
+	s := newScript()
+	s.Events = append(s.Events, r.events...)
+	s.Run.Store = "a\x1b]0;b\a\u202e"
+	report := &Report{Run: s.Run, Verdict: s.judge()}
+	var text, page strings.Builder
+	if err := errors.Join(report.Print(&text), report.HTML(&page, &s.History)); err != nil {
+		t.Fatal(err)
+	}
+	if want := `the run could not go on: no redis://me:…@127.0.0.1:5 (…)\r\x1b[2Ji <script>`; !strings.Contains(text.String(), want) || strings.ContainsAny(text.String(), "\x1b\r\a\u202e") {
+		t.Errorf("the text is %q, want %q in it", text.String(), want)
+	}
+	if got := page.String(); strings.Contains(got, "secret") || !strings.Contains(got, "i &lt;script&gt;") {
+		t.Errorf("the page is %s", got)
+	}
+	for url, want := range map[string]string{"u:pw@tcp(h:1)/db": "a … b", "redis://h:1/pw@x": "a pw b", "": "a pw b", "file:/pw": "a pw b", "redis://:pw@h": "a … b", "redis://pw@h": "a pw b"} {
+		if got := withoutPassword("a pw b", url); got != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}
+
 // A page of a million grants must be one that a browser can show.
 func TestAPageOfManyGrantsStaysSmallAndShowsEachMoment(t *testing.T) {
 	s := newScript()

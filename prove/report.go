@@ -5,9 +5,11 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -21,8 +23,9 @@ type Report struct {
 }
 
 // Print writes the report for people.
-func (r *Report) Print(w io.Writer) error {
+func (r *Report) Print(out io.Writer) error {
 	run, v, f := &r.Run, r.Verdict, &r.Verdict.Figures
+	w := &strings.Builder{}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, line := range r.plain() {
 		fmt.Fprintln(w, line)
@@ -65,17 +68,30 @@ func (r *Report) Print(w io.Writer) error {
 	for _, u := range v.Unchecked {
 		row("not checked", "%s", u)
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	t.Flush()
 	for i := range v.Violations {
 		v.Violations[i].print(w, run)
 	}
 	for _, why := range v.TooLittle {
 		fmt.Fprintf(w, "too little seen: %s\n", why)
 	}
-	_, err := fmt.Fprintln(w, r.verdict())
+	fmt.Fprintln(w, r.verdict())
+	_, err := io.WriteString(out, visible(w.String()))
 	return err
+}
+
+// visible is the text with nothing in it that a terminal would obey: what workers left on
+// their stderr is in it, and whatever a history says.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // verdict is the last line of the report. It says PROVED alone only if each check had

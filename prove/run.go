@@ -6,10 +6,12 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,6 +90,7 @@ func (r *run) add(e Event) {
 	if e.At == 0 {
 		e.At = r.now()
 	}
+	e.Text = withoutPassword(e.Text, r.o.URL)
 	r.events = append(r.events, e)
 	switch e.Do {
 	case got:
@@ -100,6 +103,27 @@ func (r *run) add(e Event) {
 	if r.out != nil {
 		r.err = errors.Join(r.err, r.out.Encode(&e))
 	}
+}
+
+// withoutPassword is the text without that of the URL: errors of drivers, and of a user's
+// worker, can have it.
+func withoutPassword(text, rawURL string) string {
+	if _, rest, ok := strings.Cut(rawURL, "://"); ok {
+		rawURL = rest
+	}
+	if i := strings.IndexAny(rawURL, "/?#"); i >= 0 {
+		rawURL = rawURL[:i]
+	}
+	i := strings.LastIndex(rawURL, "@")
+	_, password, _ := strings.Cut(rawURL[:max(i, 0)], ":")
+	if password == "" {
+		return text
+	}
+	text = strings.ReplaceAll(text, password, "…")
+	if plain, err := url.PathUnescape(password); err == nil {
+		text = strings.ReplaceAll(text, plain, "…")
+	}
+	return text
 }
 
 // broken reports whether the run cannot go on: then more of it would prove nothing.

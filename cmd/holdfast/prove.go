@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -86,7 +87,9 @@ proof; 64 and 69 as elsewhere.`,
 				return p.judgeFile(check, asJSON)
 			}
 			if len(worker) > 0 {
-				o.Own = &prove.Own{Name: strings.Join(worker, " "), Lines: worker}
+				// Its name is in the report, and a password in it must not be.
+				name := regexp.MustCompile(`(://[^/@\s:]*:)[^/@\s]*@`).ReplaceAllString(strings.Join(worker, " "), "$1…@")
+				o.Own = &prove.Own{Name: name, Lines: worker}
 			}
 			if o.Names < 1 || o.Processes < 2 {
 				return mistake("--names is at least 1, and --processes at least 2")
