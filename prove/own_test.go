@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -110,6 +111,10 @@ func TestProgressCountsWhatIsFound(t *testing.T) {
 	r.events = s.Events
 	if p := r.soFar(); p.Found != 1 || !strings.HasSuffix(p.String(), "4 grants, 1 faults, 1 times something WRONG") {
 		t.Errorf("of one with two holders: %v", p)
+	}
+	r.zero = clock.Boot() - ms(100) // whoever was stopped has not told of his release yet
+	if p := r.soFar(); p.Found != 0 || p.Grants != 4 {
+		t.Errorf("of what happened just now: %v", p)
 	}
 }
 

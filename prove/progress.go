@@ -46,18 +46,21 @@ func (r *run) progress(began time.Duration, stop <-chan struct{}) {
 }
 
 // soFar looks at the history as it is. A process that is stopped tells late what
-// it saw: what is found here is judged again at the end.
+// it saw, a release above all: what is wrong is looked for only in what is old enough.
 func (r *run) soFar() Progress {
 	h := r.history()
 	p := Progress{For: r.o.For}
-	v := newView(h)
-	for _, c := range v.claims {
-		p.Grants += count(c.granted)
-	}
+	old, by := 0, r.now()-3*r.run.TTL
 	for i := range h.Events {
 		e := &h.Events[i]
+		p.Grants += count(e.Do == got)
 		p.Faults += count(e.Do == mended && e.Hits > 0)
+		if e.At <= by {
+			old = i + 1
+		}
 	}
+	h.Events = h.Events[:old]
+	v := newView(h)
 	for _, c := range []check{exclusion, tokens} {
 		if v.notChecked(c) != "" {
 			continue
