@@ -169,13 +169,19 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	for _, n := range f.Faults {
 		met += n
 	}
+	links, struckLinks := 0, 0
 	for i := range v.Events {
 		e := &v.Events[i]
+		if e.Do == mended && slices.Contains(linkFaults, e.Fault) {
+			links, struckLinks = links+1, struckLinks+count(e.Hits > 0)
+		}
 		add(e.Do == failed, "the run could not go on: %s", e.Text)                                   //mutant:judge-process-died-itself-matter
 		add(e.Do == astray, "process %d made a connection past its own proxies: %s", e.Proc, e.Text) //mutant:judge-connection-past-proxies-matter
 	}
-	add(met == 0, "no fault struck")                                                                          //mutant:judge-run-without-faults-proof
-	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited")                                                    //mutant:judge-run-without-waits-proof
+	add(met == 0, "no fault struck")                       //mutant:judge-run-without-faults-proof
+	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited") //mutant:judge-run-without-waits-proof
+	add(f.Refused+f.Cancelled == 0 && v.Run.Peer, "nobody was ever in another's way")
+	add(links >= 5 && struckLinks == 0 && v.Run.Lines, "no fault of a link met anything: does the worker use the address in %s?", urlVar)
 	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor) //mutant:judge-run-few-grants-proof
 	add(v.calm == never, "the run did not come to its end")                                                   //mutant:judge-run-without-end-proof
 	for _, c := range verdict.Checks {

@@ -575,11 +575,20 @@ func TestTooLittleIsNoProof(t *testing.T) {
 		s.Events = kept
 	}
 	for says, change := range map[string]func(*script){
-		"check 4 had nothing to judge":     func(s *script) { drop(s, over) },
-		"no fault struck":                  func(s *script) { drop(s, mended) },
-		"nobody ever waited":               func(s *script) { drop(s, placed) },
-		"fewer than 5":                     func(s *script) { s.Run.Floor = 5 },
-		"did not come to its end":          func(s *script) { drop(s, calm) },
+		"check 4 had nothing to judge": func(s *script) { drop(s, over) },
+		"no fault struck":              func(s *script) { drop(s, mended) },
+		"nobody ever waited":           func(s *script) { drop(s, placed) },
+		"fewer than 5":                 func(s *script) { s.Run.Floor = 5 },
+		"did not come to its end":      func(s *script) { drop(s, calm) },
+		"in another's way":             func(s *script) { s.Run.Peer = true },
+		"HOLDFAST_PROVE_URL": func(s *script) {
+			s.Run.Peer, s.Run.Lines = true, true
+			drop(s, mended)
+			for i := range 5 {
+				s.add(60+2*i, Event{Do: struck, Proc: 2, Fault: cut})
+				s.add(61+2*i, Event{Do: mended, Proc: 2, Fault: cut})
+			}
+		},
 		"past its own proxies":             func(s *script) { s.add(50, Event{Do: astray, Proc: 1}) },
 		"the run could not go on: no disk": func(s *script) { s.add(50, Event{Do: failed, Text: "no disk"}) },
 	} {

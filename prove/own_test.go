@@ -195,6 +195,7 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 		for p := 1; p <= 2; p++ { // one who waits
 			s.lock(2, 30+20*p).placed(30+20*p, 31+20*p).got(35+20*p, 10+p).release(36+20*p, 37+20*p)
 		}
+		s.lock(3, 36).not(40, "cancelled")
 		for i := range s.Events { // each call has a bound to keep to
 			if s.Events[i].Do == ask {
 				s.Events[i].Bound = ms(5000)
