@@ -62,13 +62,15 @@ type Lease struct {
 	// Token is the fencing token; 0: the lock has none.
 	Token int64
 	// Deadline is until when the lock may be relied on as things are, which moves
-	// with each renewal; nil, or the zero time: nobody can tell.
+	// with each renewal; nil, or the zero time: nobody can tell, and a hold lasts
+	// until it is released or its loss is told. It is called again and again, and
+	// must answer at once: it is what the process knows, and not what the server says.
 	Deadline func() time.Time
 	// Lost is closed when the lock's user learns that it was lost; nil: nobody
 	// tells.
 	Lost <-chan struct{}
-	// Release gives the lock back. An error because it was lost before must match
-	// holdfast.ErrLost.
+	// Release gives the lock back, and may not be nil. An error because it was lost
+	// before must match holdfast.ErrLost.
 	Release func() error
 }
 

@@ -209,3 +209,24 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 		}
 	}
 }
+
+// What breaks a run may leave a name stuck. It gives nobody a wrong token.
+func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
+	for want, play := range map[string]func(s *script){
+		"It says nothing of the lock": func(s *script) {
+			s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Do == got && e.At > ms(10_000) })
+		},
+		"this lock broke a promise": func(s *script) {
+			s.lock(1, 10).got(11, 2).release(20, 21)
+			s.lock(2, 30).got(31, 1).release(40, 41)
+		},
+	} {
+		s := newScript()
+		s.add(50, Event{Do: failed, Proc: 3, Text: "it is gone"})
+		play(s)
+		r := &Report{Run: s.Run, Verdict: s.judge()}
+		if got := r.headline(); !strings.Contains(got, want) || len(r.Verdict.Violations) == 0 {
+			t.Errorf("%q, want %q; %v", got, want, r.Verdict.Violations)
+		}
+	}
+}

@@ -57,7 +57,7 @@ func (r *Report) headline() string {
 	switch {
 	case v.wrong(exclusion):
 		return "Not proved: this lock let in two at once."
-	case v.broke:
+	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(told) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
 		return "Not proved: the run could not be made as it should. It says nothing of the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."
