@@ -61,6 +61,7 @@ type child struct {
 	begun    chan struct{} // closed when there are locks
 	finish   chan struct{} // closed when nothing more is to be begun
 	begins   sync.Once     // that
+	gone     chan struct{} // closed when nobody hears of it any more
 	mu       sync.Mutex
 	answers  map[int]chan command // to uses of the registers
 	watchers sync.WaitGroup
@@ -105,12 +106,13 @@ func readJob(orders *bufio.Scanner, w io.Writer) (*child, error) {
 		}
 	}
 	return &child{
-		job: *first.Job, w: w, begun: make(chan struct{}), finish: make(chan struct{}), answers: map[int]chan command{}, routes: routes{all: map[string]*route{}},
+		job: *first.Job, w: w, begun: make(chan struct{}), finish: make(chan struct{}), gone: make(chan struct{}), answers: map[int]chan command{}, routes: routes{all: map[string]*route{}},
 	}, nil
 }
 
 // run opens the locks and works with them until the orders say that it is enough.
 func (c *child) run(open func() error, orders *bufio.Scanner) error {
+	defer close(c.gone)
 	var work sync.WaitGroup
 	read := make(chan struct{})
 	go func() {
@@ -206,8 +208,11 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 	}
 	for _, name := range o.Probe {
 		work.Go(func() {
-			<-c.begun
-			(&worker{child: c}).probe(name)
+			select {
+			case <-c.begun:
+				(&worker{child: c}).probe(name)
+			case <-c.gone:
+			}
 		})
 	}
 	if o.Finish {
@@ -263,6 +268,8 @@ func (c *child) use(op int, name string, token, value int64, whole, write bool) 
 	select {
 	case a := <-answer:
 		return a, true
+	case <-c.gone:
+		return command{}, false
 	case <-time.After(10 * time.Second):
 		return command{}, false // the parent is about to end us
 	}
