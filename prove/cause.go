@@ -87,21 +87,33 @@ func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 	return guilty{last.key, got, last.back}
 }
 
-// strayRelease is a claim that was released after its hold was over, since one that is
-// still held beside last was granted and before last was.
+// strayRelease is a claim whose release was called when its hold was over and another's,
+// which is still held beside last, had been granted; and before last was.
 func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
 	for _, first := range w.claims {
 		if first == last || !first.granted || first.end() <= last.back {
 			continue
 		}
 		for _, c := range v.byName[w.Name] {
-			late := c.granted && c != first && c != last && c.release != never && min(c.until, c.lost, c.back+v.Run.TTL) < c.release
-			if late && c.back < first.back && c.release <= last.back && min(c.released, v.end) >= first.call && (stray == nil || c.release > stray.release) {
+			between := c.granted && c.back < first.back && first.back < c.release && c.release <= last.back
+			if between && v.overBy(c, first) < c.release && (stray == nil || c.release > stray.release) {
 				stray = c
 			}
 		}
 	}
 	return stray
+}
+
+// overBy is when a hold was over as far as can be told beside the next one.
+func (v *view) overBy(c, next *claim) time.Duration {
+	foreseen := c.until
+	if v.Run.Lines && c.until >= next.back { // it was asked when the next had it, and thought that it did
+		foreseen = never
+	}
+	if foreseen == never {
+		foreseen = c.back + v.Run.TTL
+	}
+	return min(foreseen, c.lost)
 }
 
 // belief is when the worker of a claim first said that it had the lock at an instant

@@ -133,6 +133,12 @@ func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
 			s.lock(2, 12).got(515, 2).release(560, 561)
 			s.lock(3, 520).got(532, 3).release(570, 571)
 		}},
+		"granted beside another, when a third had rightly released": {exclusion, "process 3, claim 1 (lock, token 3) was granted while another", got, 3, func(s *script) {
+			s.Run.Lines, s.Run.Peer = true, true
+			s.lock(1, 10).add(11, Event{Do: got, Token: 1, ID: "1", Until: ms(11)}).add(16, Event{Do: until, Until: ms(15)}).release(20, 21)
+			s.lock(2, 12).add(22, Event{Do: got, Token: 2, ID: "2", Until: ms(22)}).add(40, Event{Do: until, Until: ms(39)}).release(60, 61)
+			s.lock(3, 14).add(30, Event{Do: got, Token: 3, ID: "3", Until: ms(30)}).add(50, Event{Do: until, Until: ms(49)}).release(70, 71)
+		}},
 		"granted beside another": {exclusion, "process 2, claim 1 (lock, token 2) was granted while another", got, 2, func(s *script) {
 			s.lock(1, 10).got(11, 1).release(20, 21)
 			s.lock(2, 12).got(16, 2).release(30, 31)
