@@ -276,11 +276,11 @@ func (r *run) stopAtFirst(ctx context.Context, cancel func()) {
 		from  time.Duration
 	}
 	since := map[what]time.Duration{}
-	for {
+	for pause := r.o.TTL; ; {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(r.o.TTL):
+		case <-time.After(pause):
 		}
 		now := r.now()
 		for _, w := range Check(r.history()).Violations {
@@ -294,6 +294,7 @@ func (r *run) stopAtFirst(ctx context.Context, cancel func()) {
 				cancel()
 			}
 		}
+		pause = max(r.o.TTL, 4*(r.now()-now)) // a long history must be no load on the processes
 	}
 }
 
