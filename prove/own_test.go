@@ -236,3 +236,16 @@ func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 		}
 	}
 }
+
+// The words say what was done, and nothing that was not.
+func TestTheWordsSayWhatWasDone(t *testing.T) {
+	for want, faults := range map[string]map[string]int{
+		"no harm": {},
+		"harm on purpose, 5 times: it stopped programs for a while, killed programs": {string(stopLong): 3, string(kill): 2},
+		"harm on purpose, 1 time: it cut and slowed connections":                     {string(cut): 1},
+	} {
+		if got := (&Figures{Faults: faults}).harm(); got != want {
+			t.Errorf("%v: %q, want %q", faults, got, want)
+		}
+	}
+}

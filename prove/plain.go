@@ -2,6 +2,8 @@ package prove
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,14 +23,10 @@ var brokenPlainly = map[check]string{
 // line. The first line is the verdict itself.
 func (r *Report) plain() []string {
 	v, run, f := r.Verdict, &r.Run, &r.Verdict.Figures
-	faults := 0
-	for _, n := range f.Faults {
-		faults += n
-	}
 	lines := []string{r.headline(),
 		"A lock is a promise: of all who ask for it, only so many may have it at a time, most often one. The others wait, or are refused.",
-		fmt.Sprintf("For %v, %s asked for %s, and had one %s. In that time the test did them harm on purpose, %s: it stopped and killed programs, and cut and slowed connections.",
-			run.For, many(run.Processes, "program"), many(len(run.Names), "lock"), many(f.Grants, "time"), many(faults, "time")),
+		fmt.Sprintf("For %v, %s asked for %s, and had one %s. In that time the test did them %s.",
+			run.For, many(run.Processes, "program"), many(len(run.Names), "lock"), many(f.Grants, "time"), f.harm()),
 	}
 	for _, c := range v.Checks {
 		if c.Wrong == 0 {
@@ -50,6 +48,33 @@ func (r *Report) plain() []string {
 		lines = append(lines, "Not all was judged, as this lock does not promise all: see below.")
 	}
 	return lines
+}
+
+// harm is what was done in the run.
+func (f *Figures) harm() string {
+	sum := 0
+	for _, n := range f.Faults {
+		sum += n
+	}
+	var done []string
+	for _, kind := range []struct {
+		faults []Fault
+		done   string
+	}{
+		{[]Fault{stopShort, stopLong, stopBoth}, "stopped programs for a while"},
+		{[]Fault{kill}, "killed programs"},
+		{[]Fault{restart}, "ended programs and began others"},
+		{linkFaults, "cut and slowed connections"},
+		{serverFaults, "harmed the server itself"},
+	} {
+		if slices.ContainsFunc(kind.faults, func(x Fault) bool { return f.Faults[string(x)] > 0 }) {
+			done = append(done, kind.done)
+		}
+	}
+	if len(done) == 0 {
+		return "no harm"
+	}
+	return fmt.Sprintf("harm on purpose, %s: it %s", many(sum, "time"), strings.Join(done, ", "))
 }
 
 func (r *Report) headline() string {
