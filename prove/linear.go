@@ -226,7 +226,7 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 // or what was left behind by one of which nobody was told the end, or which may have
 // been asked for twice.
 func (j *judge) excuses(try *claim, longest time.Duration) bool {
-	if j.ghost(try) {
+	if j.ghost(try) { //mutant:judge-own-ghost-refuses
 		return true
 	}
 	claims, gone := j.byName[try.name], 3*j.Run.TTL

@@ -45,6 +45,8 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"no ask arrives late", "judge-ask-arrives-late", mutant.Cond("false")},
 		wrong{"any ask may arrive late", "judge-any-ask-may-arrive", mutant.Return("len(v.lates[c.proc]) > 0")},
 		wrong{"nobody is in the way of a try", "judge-nobody-way-try", mutant.Cond(`c.verb == "try" && c.err == "held" && of(c.call) == of(c.back) && (longest >= 0 || j.excuses(c, longest))`)},
+		wrong{"a client asks once", "judge-own-ghost-refuses", mutant.Cond("false")},
+		wrong{"a name is stuck where nobody was there to ask", "judge-nobody-there-to-ask", mutant.Cond("false")},
 		wrong{"a loss may be told at any time", "judge-loss-may-told-any", mutant.Cond("late > 1000*tellBy")},
 		wrong{"a loss has to be told at once", "judge-loss-may-told-any", mutant.Cond("late > 0")},
 		wrong{"a loss is late though its process stood still", "judge-loss-may-told-any", mutant.Value("until - c.over")},

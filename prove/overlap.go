@@ -254,7 +254,7 @@ func (j *judge) live() {
 				tried = max(tried, min(c.back, j.end))
 			}
 		}
-		if asked == never && j.broke { // nobody was there to ask
+		if asked == never && j.broke { //mutant:judge-nobody-there-to-ask
 			j.Undecided++
 			continue
 		}
