@@ -91,7 +91,7 @@ func (p *process) startLines(stderr *tail) (*exec.Cmd, *group, error) {
 func waitLines(cmd *exec.Cmd, g *group, stderr *tail) error {
 	err := <-g.err
 	if err != nil {
-		defer time.AfterFunc(endBy, func() { end(cmd.Process) }).Stop()
+		defer time.AfterFunc(endBy, func() { endAll(cmd.Process) }).Stop()
 	}
 	waited := cmd.Wait()
 	endGroup(cmd.Process.Pid)

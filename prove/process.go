@@ -199,7 +199,7 @@ func (p *process) kill() {
 	p.mu.Unlock()
 	p.r.add(Event{Do: died, Proc: p.n, Life: life})
 	if cmd != nil {
-		p.signal(func() error { return end(cmd.Process) })
+		p.signal(func() error { return endAll(cmd.Process) })
 	}
 	if cmd == nil || p.r.run.Lines {
 		p.in.Close() // goroutines cannot be killed: they see that they are alone

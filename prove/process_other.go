@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func freeze(*os.Process) error { return store.ErrUnsupported }
-func thaw(*os.Process) error   { return store.ErrUnsupported }
-func end(p *os.Process) error  { return p.Kill() }
+func freeze(*os.Process) error   { return store.ErrUnsupported }
+func thaw(*os.Process) error     { return store.ErrUnsupported }
+func endAll(p *os.Process) error { return p.Kill() }
 
 func endGroup(int) {}
 

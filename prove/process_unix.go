@@ -8,10 +8,10 @@ import (
 )
 
 // freeze stops a process from running, and all that it has started, thaw lets it
-// go on, and end kills it.
+// go on, and endAll kills them.
 func freeze(p *os.Process) error { return signalAll(p, syscall.SIGSTOP) }
 func thaw(p *os.Process) error   { return signalAll(p, syscall.SIGCONT) }
-func end(p *os.Process) error    { return signalAll(p, syscall.SIGKILL) }
+func endAll(p *os.Process) error { return signalAll(p, syscall.SIGKILL) }
 
 // signalAll signals a process and its group, of which it is the leader. One that
 // has ended is waited for by then, and its number may be another's.
