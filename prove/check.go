@@ -157,6 +157,20 @@ func (v *Verdict) add(c *Count) {
 	}
 }
 
+// waited reports whether a claim was granted that had come while the one before it had the lock.
+func (v *view) waited() bool {
+	for _, all := range v.byName {
+		granted := slices.DeleteFunc(slices.Clone(all), func(c *claim) bool { return !c.granted })
+		slices.SortFunc(granted, func(a, b *claim) int { return cmp.Compare(a.back, b.back) })
+		for i, c := range granted[min(1, len(granted)):] {
+			if c.call < granted[i].end() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // tooLittle says why the history would prove nothing.
 func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	add := func(bad bool, format string, args ...any) {
@@ -180,7 +194,7 @@ func (v *view) tooLittle(verdict *Verdict) (why []string) {
 	}
 	add(met == 0, "no fault struck")                       //mutant:judge-run-without-faults-proof
 	add(f.Waits == 0 && !v.Run.Peer, "nobody ever waited") //mutant:judge-run-without-waits-proof
-	add(f.Refused+f.Cancelled == 0 && v.Run.Peer, "nobody was ever in another's way")
+	add(f.Refused+f.Cancelled == 0 && v.Run.Peer && !v.waited(), "nobody was ever in another's way")
 	add(links >= 5 && struckLinks == 0 && v.Run.Lines, "no fault of a link met anything: does the worker use the address in %s?", urlVar)
 	add(f.Grants < v.Run.Floor, "%d grants were seen, and fewer than %d are no proof", f.Grants, v.Run.Floor) //mutant:judge-run-few-grants-proof
 	add(v.calm == never, "the run did not come to its end")                                                   //mutant:judge-run-without-end-proof

@@ -127,7 +127,7 @@ func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 			v := prove(t, &Options{For: time.Second, Processes: 2, Faults: []Fault{restart}, Own: &Own{Name: name, Lines: []string{"sh", "-c", c.script}}}).Verdict
 			why := fmt.Sprint(v.TooLittle)
 			if v.Proved || len(v.Violations) > 0 || !strings.Contains(why, c.says) || strings.Contains(why, "does not end") {
-				t.Errorf("proved %v, too little: %s", v.Proved, why)
+				t.Errorf("proved %v, too little: %s, violations: %+v", v.Proved, why, v.Violations)
 			}
 			if took := time.Since(began); took > 25*time.Second {
 				t.Errorf("it took %v", took)

@@ -276,7 +276,7 @@ func Example_deadline() {
 	}
 	defer lease.Release()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_, err = locks.Mutex("deploy").Lock(ctx)
 	var held *holdfast.HeldError
