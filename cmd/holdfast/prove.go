@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/prove"
 )
@@ -175,7 +174,7 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 		return err
 	}
 	o.Command = func() *exec.Cmd { return exec.Command(self, childCommand) }
-	shown := &progressLine{w: os.Stderr, onTerminal: front.IsTerminal(2), every: 30 * time.Second}
+	shown := &progressLine{w: os.Stderr, onTerminal: screenOn(os.Stderr) != nil, every: 30 * time.Second}
 	o.Progress = shown.show
 	report, err := prove.Prove(cmd.Context(), o)
 	shown.end()
