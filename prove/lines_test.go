@@ -115,7 +115,8 @@ func TestTheWorkerInShellSaysWhetherATryIsRefused(t *testing.T) {
 // Whatever a worker does instead of what it should, the run ends, and soon.
 func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 	t.Parallel()
-	const works = "while read -r what name wait; do case $what in lock) echo refused;; check) echo held;; *) echo released;; esac; done"
+	// It obtains nothing, and says so: to refuse a try of what nobody has would be a wrong lock.
+	const works = "while read -r what name wait; do case $what in lock) echo error busy;; check) echo held;; *) echo released;; esac; done"
 	for name, c := range map[string]struct{ says, script string }{
 		"goes on after a wrong first line": {`first line must be "ready"`, "echo what; cat"},
 		"goes on after that and its stdin": {`first line must be "ready"`, "echo what; exec sleep 600"},
