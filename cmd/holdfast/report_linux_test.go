@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/report"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // traceProgram is the directory of the program that sends spans.
@@ -107,17 +107,7 @@ func TestNothingIsSentUnlessItIsAskedFor(t *testing.T) {
 // The exit code is the job's, whatever becomes of the metrics and the span, and a line says what that was.
 func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
 	t.Parallel()
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and never answers
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
-	for what, addr := range map[string]string{"hangs": silent.Addr().String(), "away": gone.Addr().String()} {
+	for what, addr := range map[string]string{"hangs": silentPort(t), "away": testserver.ClosedPort(t)} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := beginWith(t, fileStore(t), traced(t, "http://"+addr), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
