@@ -58,8 +58,8 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 					t.Logf("found after %v", time.Since(began).Round(time.Second))
 					return
 				}
-				if seed == 3 {
-					t.Fatal("two who hold it together are not found in three minutes")
+				if seed == 10 {
+					t.Fatal("two who hold it together are not found in ten minutes")
 				}
 			}
 		})

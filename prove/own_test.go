@@ -216,6 +216,25 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 	}
 }
 
+// A lock of the user's own may be slow, by a shell and a client for each command,
+// and can be proved all the same: by a longer run.
+func TestAnOwnLockMayBeSlow(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		mode string
+		own  bool
+		runs time.Duration
+		want int
+	}{
+		{"mixed", false, time.Minute, 300}, {"upgrade", false, time.Minute, 60},
+		{"mixed", true, time.Minute, 60}, {"mixed", true, time.Second, 20},
+	} {
+		if got := floor(&Options{Mode: c.mode, For: c.runs}, c.own); got != c.want {
+			t.Errorf("%s for %v, the user's own: %v: %d grants, want %d", c.mode, c.runs, c.own, got, c.want)
+		}
+	}
+}
+
 // What breaks a run may leave a name stuck. It gives nobody a wrong token.
 func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 	for want, play := range map[string]func(s *script){

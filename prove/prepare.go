@@ -155,13 +155,10 @@ func (r *run) prepare(ctx context.Context) error {
 	r.run = Run{
 		Format: format, Store: d.Store, Scheme: scheme, Tokens: d.Tokens, Forgets: forgets(d), Survives: o.Survives, Lacks: d.Lacks, Unchecked: r.unchecked(d),
 		Seed: o.Seed, For: o.For, Processes: o.Processes, Mode: o.Mode, Peer: peer, Silent: peer && o.Own.Silent, Lines: peer && len(o.Own.Lines) > 0, Dense: o.Dense, Wide: o.Wide,
-		Faults: o.Faults, Floor: max(20, 5*int(o.For/time.Second)), Driver: r.way.driver,
+		Faults: o.Faults, Floor: floor(o, peer), Driver: r.way.driver,
 	}
 	if o.Own != nil && o.Own.Name != "" {
 		r.run.Store = o.Own.Name
-	}
-	if o.Mode == "upgrade" { // they are held for long
-		r.run.Floor = max(20, int(o.For/time.Second))
 	}
 	r.lasts(o.TTL)
 	err := r.name(bad)
@@ -172,6 +169,16 @@ func (r *run) prepare(ctx context.Context) error {
 		r.close()
 	}
 	return err
+}
+
+// floor is the number of grants with fewer of which a run is no proof. A run for
+// longer must have more of them: so one whose locks are stuck is none.
+func floor(o *Options, peer bool) int {
+	rate := 5 // a second
+	if o.Mode == "upgrade" || peer {
+		rate = 1 // leases to be upgraded are held for long, and a lock of the user's own may be slow
+	}
+	return max(20, rate*int(o.For/time.Second))
 }
 
 // close closes the store, if there is one.
