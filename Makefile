@@ -32,9 +32,8 @@ help: ## say what there is to make
 servers: ## install the servers that the tests start; HOLDFAST_TEST_INSTALL=no only looks
 	@scripts/servers
 
-# One package at a time: each starts servers and processes enough for all processors.
-test: servers ## run all tests, on real servers, under the race detector
-	$(GO) run ./internal/runtests $(REPORT) -m $(TOOLS) -- -p 1 -race -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
+test: servers ## run all tests, on real servers; CI adds the race detector: TESTFLAGS=-race
+	$(GO) run ./internal/runtests $(REPORT) -m $(TOOLS) -- -p 2 -vet=off -ldflags=-w -timeout 30m $(TESTFLAGS)
 
 mutants: servers ## see that each mutant is caught by its test; MUTANTS=./redisstore/... those of some packages; all take most of an hour
 	HOLDFAST_NIGHTLY=1 $(GO) test -p 1 -vet=off -ldflags=-w -timeout 60m -count=1 -run EachMutant $(MUTANTS)

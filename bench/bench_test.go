@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/mongosim"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // The children of a bench are this very program, also when it is a test.
@@ -48,6 +50,9 @@ func TestSuitesRun(t *testing.T) {
 		"redlock":  {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 2 goroutines", "longest wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains([]string{"memory", "file", "redis"}, name) {
+				testserver.AtNight(t)
+			}
 			if name != "memory" { // it sets GOMAXPROCS
 				t.Parallel()
 			}

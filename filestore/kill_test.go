@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 )
@@ -23,7 +24,7 @@ import (
 // were told is written, with all that they had no business with.
 func TestAProcessKilledAtAnyInstantLeavesTheOldStateOrTheNew(t *testing.T) {
 	kills := 200
-	if os.Getenv("HOLDFAST_NIGHTLY") != "" {
+	if testserver.Nightly() {
 		kills = 2000
 	}
 	b := newBattered(t)

@@ -34,7 +34,11 @@ func linkedTo(t testing.TB, uri string) (*mongo.Database, *testserver.Link) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { client.Disconnect(context.Background()) })
+	t.Cleanup(func() { // the link may be silent
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		client.Disconnect(ctx)
+	})
 	return client.Database(database), link
 }
 

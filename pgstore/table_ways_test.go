@@ -29,6 +29,7 @@ type unwoken struct {
 }
 
 func TestTableThroughPgBouncer(t *testing.T) {
+	testserver.AtNight(t)
 	t.Parallel()
 	server := testserver.Postgres(t)
 	bouncer := testserver.PgBouncer(t, server.Addr, 4)
@@ -116,6 +117,7 @@ func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
 
 // A user may have another isolation level for all that he does.
 func TestTableWhereTransactionsAreSerializable(t *testing.T) {
+	testserver.AtNight(t)
 	t.Parallel()
 	addr := sharedAddr(t)
 	schema := apart(t, addr)

@@ -83,9 +83,6 @@ func (s *Set) Retire(sess *Session) {
 `,
 }
 
-// nightlyVar is the variable that is set where tests may take long.
-const nightlyVar = "HOLDFAST_NIGHTLY"
-
 // brokenRuns are found by tests of their own.
 var brokenRuns []brokenLock
 
@@ -289,7 +286,7 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 	// again, with other faults and for longer.
 	controls := map[string]bool{}
 	for _, b := range brokenLocks {
-		if b.long && os.Getenv(nightlyVar) == "" {
+		if b.long && !testserver.Nightly() {
 			continue
 		}
 		if right := b.right(); !controls[right.name] {

@@ -10,6 +10,7 @@ import (
 // A server's clock that is put forward ends what others hold still: two may
 // hold a name then. One that is put back ends nothing.
 func TestAServerWhoseClockIsSetVoidsOnlyWhatItMust(t *testing.T) {
+	testserver.AtNight(t)
 	t.Parallel()
 	s := testserver.RedisWithClock(t)
 	ahead := time.Second

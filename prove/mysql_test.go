@@ -10,6 +10,7 @@ import (
 
 // A MariaDB that is killed has forgotten nothing of what it answered.
 func TestAMariaDBServerThatIsFrozenAndKilledVoidsNothing(t *testing.T) {
+	testserver.AtNight(t)
 	t.Parallel()
 	s := testserver.MariaDB(t)
 	struckServer(t, "mysql://root@"+s.Addr+"/locks", map[Fault]func() func(){

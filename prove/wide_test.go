@@ -3,12 +3,12 @@
 package prove
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -48,7 +48,7 @@ var usuallyWide = []string{"Redis", "etcd", "ZooKeeper", "NATS"}
 func TestManyClaimsBesideALastingHoldAreProved(t *testing.T) {
 	t.Parallel()
 	for _, s := range provable {
-		if os.Getenv(nightlyVar) == "" && !slices.Contains(usuallyWide, s.name) {
+		if !testserver.Nightly() && !slices.Contains(usuallyWide, s.name) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

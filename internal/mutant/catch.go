@@ -2,13 +2,14 @@ package mutant
 
 import (
 	"cmp"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // A Broken is the module with something wrong, and the test that says so.
@@ -26,9 +27,6 @@ type Broken struct {
 // on a busy machine a test with servers of its own takes minutes, whatever it has in
 // it. A test that a mutant keeps waiting bounds its wait itself.
 var limit = 5 * time.Minute
-
-// nightlyEnv is the variable that is set where tests may take long.
-const nightlyEnv = "HOLDFAST_NIGHTLY"
 
 // failFast: the first failure is enough.
 var failFast = []string{"-test.failfast"}
@@ -49,7 +47,7 @@ const patienceEnv = "HOLDFAST_TEST_PATIENCE="
 // skipped, unless a mutant could not be tried: then it fails.
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
-	if os.Getenv(nightlyEnv) == "" {
+	if !testserver.Nightly() {
 		module := New(t)
 		for _, b := range all {
 			if err := module.plants(b); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // judged has a function, and tests that a wrong one makes end in every way.
@@ -154,7 +156,7 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(self, "-test.run=^TestOnlyATestThatPassesWithoutAMutantCatches$")
-			cmd.Env = append(os.Environ(), helper+"="+c.Name, nightlyEnv+"=1")
+			cmd.Env = append(os.Environ(), helper+"="+c.Name, testserver.NightlyEnv+"=1")
 			out, err := cmd.CombinedOutput()
 			if caught := err == nil; caught != (c.why == "") || !strings.Contains(string(out), c.why) {
 				t.Errorf("caught: %v, want %q:\n%s", caught, c.why, out)
@@ -182,7 +184,7 @@ func TestEachMutantCanBePlantedThoughNoneIsTried(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.broken, err, c.why)
 		}
 	}
-	t.Setenv(nightlyEnv, "")
+	t.Setenv(testserver.NightlyEnv, "")
 	t.Run("skipped", func(t *testing.T) {
 		defer func() {
 			if !t.Skipped() {

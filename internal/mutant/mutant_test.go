@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // sample is a module with functions of every kind, and a test of each.
@@ -299,7 +301,7 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-test.run=^TestWhatIsNotCaughtIsTold$")
-	cmd.Env = append(os.Environ(), helper+"=1", nightlyEnv+"=1")
+	cmd.Env = append(os.Environ(), helper+"=1", testserver.NightlyEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		t.Fatalf("it passes:\n%s", out)

@@ -2,16 +2,15 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // It is explored at night, and further by the part `model` of make nightly: under the race detector it takes minutes, and no
 // other code has a part in it.
 func TestNothingGoesWrongUnderAllLaws(t *testing.T) {
-	if os.Getenv("HOLDFAST_NIGHTLY") == "" {
-		t.Skip("the model is explored by make nightly")
-	}
+	testserver.AtNight(t)
 	states := 0
 	for _, p := range parts() {
 		t.Run(p.about, func(t *testing.T) {
