@@ -32,7 +32,7 @@ type claim struct {
 	notified      int64  // the number that a notification was passed on for
 	notifying     int64  // the number that notifications have come for,
 	notifications uint32 // and of which nodes, a bit for each
-	askedBy       int64  // the number of the waiter that was the last to ask for the hold
+	askedBy       int64  // the order of the waiter that was the last to ask for the hold
 }
 
 type claims struct {

@@ -33,8 +33,7 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			s.straggle = time.Millisecond // it decides: with the others alone nobody can have it
 			var h store.Hold
 			if c.before {
-				h = mustHold(t, s, mutex("x"))
-				idle(t, s)
+				h = holdOnAll(t, s, mutex("x"))
 			}
 			if c.on == "" {
 				servers[2].Kill()

@@ -59,7 +59,7 @@ func TestANodeWhoseEndIsHeardLateHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
 	s := trusting(t, clientsOf(t, append(testserver.SharedRedises(t, 2), addr)...), &Options{Prefix: apart().Prefix, Timeout: 10 * time.Second})
 	t.Cleanup(func() { s.Close() })
 	allUp(t, s)
-	held := mustHold(t, s, mutex("held"))
+	held := holdOnAll(t, s, mutex("held"))
 	gone.Kill()
 	for i := range 30 {
 		free(t, s, fmt.Sprint(i))

@@ -85,8 +85,7 @@ func outlives(t *testing.T, n int, missed string) {
 func TestNoVoteIsGivenBackAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
-	h := mustHold(t, s, mutex("x"))
-	idle(t, s)
+	h := holdOnAll(t, s, mutex("x"))
 	if err := clientsOf(t, servers[2].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
-	h := mustHold(t, s, mutex("x"))
+	h := holdOnAll(t, s, mutex("x"))
 	if err := clientsOf(t, servers[2].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil {
 		t.Fatal(err)
 	}

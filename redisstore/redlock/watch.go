@@ -28,7 +28,7 @@ const (
 // connection of its own, until Close. It returns once a majority hear; the
 // others follow, and then tell everybody to poll. A notification is passed on if it is
 // about the newest number that its claim was asked with, once for each, or of a
-// waiter that asks for a hold, once for each of its numbers, and
+// waiter that asks for a hold, once for each of those, and
 // never carries a token.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	need := len(s.nodes)/2 + 1
@@ -101,7 +101,7 @@ func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.No
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
-	if p < 0 { // a waiter asks for the hold, with that number
+	if p < 0 { // a waiter asks for the hold, one of that order
 		news := cl != nil && cl.held && cl.askedBy != -p //mutant:redlock-asked-by-each-node
 		if news {
 			cl.askedBy = -p

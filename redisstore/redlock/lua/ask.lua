@@ -115,7 +115,7 @@ if fresh then
 	end
 end
 if own.reason ~= '' and own.reason ~= reason then --mutant:redlock-asked-once
-	asked.by = own.p
+	asked.by = own.order -- its number may be another one on each node
 	for i = 1, #q do
 		local e = q[i]
 		if e.accepted and e.expires > now and e.reason == '' then asked[#asked + 1] = e end
