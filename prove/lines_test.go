@@ -53,7 +53,7 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 			}
 			for seed := uint64(1); ; seed++ {
 				o := byLines(t, seed, append(worker, "naive")...)
-				o.For, o.Stop, o.Faults = time.Minute, true, []Fault{stopLong}
+				o.For, o.Stop, o.Faults, o.Names = time.Minute, true, []Fault{stopLong}, 1 // whoever wakes finds that another has it
 				if began := time.Now(); found(t, prove(t, o)) {
 					t.Logf("found after %v", time.Since(began).Round(time.Second))
 					return

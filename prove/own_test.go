@@ -233,6 +233,9 @@ func TestAnOwnLockMayBeSlow(t *testing.T) {
 			t.Errorf("%s for %v, the user's own: %v: %d grants, want %d", c.mode, c.runs, c.own, got, c.want)
 		}
 	}
+	if got := floor(&Options{For: time.Minute, Server: map[Fault]func() func(){frozen: nil}}, false); got != 60 {
+		t.Errorf("whose server is away now and then: %d grants, want 60", got)
+	}
 }
 
 // What breaks a run may leave a name stuck. It gives nobody a wrong token.

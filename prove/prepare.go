@@ -175,8 +175,8 @@ func (r *run) prepare(ctx context.Context) error {
 // longer must have more of them: so one whose locks are stuck is none.
 func floor(o *Options, peer bool) int {
 	rate := 5 // a second
-	if o.Mode == "upgrade" || peer {
-		rate = 1 // leases to be upgraded are held for long, and a lock of the user's own may be slow
+	if o.Mode == "upgrade" || peer || len(o.Server) > 0 {
+		rate = 1 // leases to be upgraded are held for long, a lock of the user's own may be slow, and a server be away
 	}
 	return max(20, rate*int(o.For/time.Second))
 }
