@@ -93,8 +93,8 @@ type Break struct {
 	// the host of this process, as alice@web-3.
 	By string
 	// Now lets the next in at once. The old holder does not know before its next
-	// renewal, and works on until then: only the token protects the resource. Redis,
-	// Redlock and PostgreSQL do not keep the reason then: the lease is lost without one.
+	// renewal, and works on until then: only the token protects the resource. Redlock
+	// does not keep the reason then: the lease is lost without one.
 	Now bool
 }
 

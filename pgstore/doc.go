@@ -21,7 +21,7 @@
 // turn (counted by the owner: changes of weight, or tokens used of a block), n
 // (the size of the block of tokens; while waiting, how many are wanted), shown,
 // token (0 while waiting), upgrade token, since, expires, keep, delay, broken (why;
-// empty if it is not), owner, session and asks (why it asks the holders to give
+// empty if it is not; with a byte 1 before it the hold was broken with now, and is in nobody's way), owner, session and asks (why it asks the holders to give
 // up; it counts while it waits). Instants are microseconds of the server's clock
 // since 1970, durations microseconds.
 //

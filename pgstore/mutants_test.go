@@ -50,7 +50,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"a hold is asked for beside its move", "AHoldThatMovesLateIsFollowed", "pg-asked-for-beside-a-move", mutant.Cond("moves && false")},
 		{"a hold that is asked for again is shown", "ToAskForAHoldAgainShowsNoToken", "pg-asked-for-is-shown", mutant.Stmt("const shows = true")},
 		{"what moved out of an ended session stays", "AHoldThatMovedOutOfAnEndedSessionIsTakenOut", "pg-moved-out-of-an-ended-session", mutant.Cond("true")},
-		{"a broken hold is dropped before its owner is called", "ABreakThatCallsNobodyDropsNothing", "pg-dropped-before-the-call", mutant.Stmt("drop := b.Now")},
+		{"a broken hold is dropped before its owner is called", "ABreakThatCallsNobodyDropsNothing", "pg-dropped-before-the-call", mutant.Stmt("step.Now = b.Now")},
 		{"who is next does not ask whether the holder lives", "WhoWaitedForTheRowPassesOverAHolderWhoseSessionHasEnded", "pg-next-asks-about-holders", mutant.Stmt("of := whose(nobodys)")},
 		{"a session has ended when that is found", "ALockDelayCountsFromTheEndOfTheSession", "pg-ended-just-now", mutant.Stmt("f.ended.add(in[:], 0)")},
 		{"nobody asks whether a waiter lives", "ADeadWaiterKeepsNobodyOut", "pg-dead-waiter-is-in-the-way", mutant.Stmt("err = s.judge(ctx, f, holders)")},

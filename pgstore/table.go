@@ -188,7 +188,6 @@ func (s *Store) Describe() store.Description {
 		Lacks: map[store.Promise]string{
 			store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
 			store.PromiseExpiry:      "once a claim waits or renews itself it lasts as long as a session of its process, which is renewed for all of them",
-			store.PromiseReason:      "it does not keep the reason of a break that frees the name at once",
 		},
 	}
 }

@@ -13,6 +13,7 @@ const (
 	same     = "TestTableDifferential"
 	oneOrTwo = "TestAnOperationIsOneStatementAndTwoBesideOthers"
 	behind   = "TestWhoComesBehindOthersWaitsOnlyIfItHasTo"
+	freed    = "TestAHoldThatIsFreedIsGivenBackAsLost/"
 	crash    = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
 )
 
@@ -51,6 +52,16 @@ var tableMutants = []struct {
 	{"a minimum hold is given back", promise + "an_early_release_keeps_the_name_taken", []mutant.Edit{mutant.At("pg-release-fast-keep", mutant.Line("AND since[1] + 0 <= {now}")), mutant.At("pg-release-next-keep", mutant.Line("AND since[1] + 0 <= {now}"))}},
 	{"a minimum hold ends with the lease", promise + "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", []mutant.Edit{mutant.At("pg-keep", mutant.Line("CASE WHEN c.shown THEN c.since END"))}},
 	{"nothing is kept back after an expiry", promise + "an_expired_hold_closes_the_name_for_its_lock_delay", []mutant.Edit{mutant.At("pg-delay", mutant.Line("c.expires,"))}},
+	{"what is freed is in the way", same, []mutant.Edit{mutant.At("pg-freed-in-the-way", mutant.Line("false"))}},
+	{"what is freed has a limit", promise + "a_hold_broken_now_is_in_nobodys_way", []mutant.Edit{mutant.At("pg-freed-has-limit", mutant.Line("min(lim) FILTER (WHERE NOT fresh) AS had,"))}},
+	{"what is broken now is dropped", promise + "a_hold_broken_now_cannot_be_renewed_and_the_reason_is_told", []mutant.Edit{mutant.At("pg-freed-dropped", mutant.Line("m.m AND $5::boolean AS gone,"))}},
+	{"what has expired is freed and stays", promise + "a_break_leaves_the_lock_delay", []mutant.Edit{mutant.At("pg-freed-dropped", mutant.Line("m.m AND $5::boolean AND false AS gone,")), mutant.At("pg-freed-delay", mutant.Line("e.delay AS delay,"))}},
+	{"what is freed is kept back", same, []mutant.Edit{mutant.At("pg-freed-delay", mutant.Line("e.delay AS delay,"))}},
+	{"what is freed is broken again", promise + "a_hold_broken_now_is_listed_until_it_is_given_back", []mutant.Edit{mutant.At("pg-freed-broken-twice", mutant.Delete())}},
+	{"what is freed is given back as a hold", freed + "beside", []mutant.Edit{mutant.At("pg-freed-given-back", mutant.Delete())}},
+	{"what is freed is given back as a hold alone", freed + "alone", []mutant.Edit{mutant.At("pg-release-fast-freed", mutant.Delete())}},
+	{"what is freed is given back as a hold before the next", freed + "next", []mutant.Edit{mutant.At("pg-release-next-freed", mutant.Delete())}},
+	{"what is freed is given back as a hold with others", freed + "with_others", []mutant.Edit{mutant.At("pg-release-all-freed", mutant.Delete())}},
 	{"what is given back is kept back", promise + "a_release_has_no_lock_delay", []mutant.Edit{mutant.At("pg-release-delay", mutant.Line("e.delay AS delay,"))}},
 	{"an upgrade is not wanted", promise + "Upgrade_is_listed", []mutant.Edit{mutant.At("pg-want", mutant.Line("CASE WHEN m.m THEN least(e.weight, $5::int) ELSE e.want END AS want,"))}},
 	{"others pass an upgrade", promise + "Upgrade_that_is_pending_keeps_all_others_out", []mutant.Edit{mutant.At("pg-upgrading", mutant.Delete())}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -183,7 +184,7 @@ func (s *Store) gone(ctx context.Context, m *localClaim) error {
 	if f, err := s.look(ctx, m.name); err == nil {
 		for i := range f.q.Entries {
 			if e := &f.q.Entries[i]; e.ID == m.id && e.Broken != nil {
-				return &store.LostError{Reason: *e.Broken}
+				return queue.LostFor(e.Stored())
 			}
 		}
 	}

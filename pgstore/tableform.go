@@ -21,7 +21,7 @@ const form = 2
 type found struct {
 	there   bool   // there is a row
 	verdict string // "": done; "L": lost; "I": not upgradeable
-	reason  []byte // why an operator broke the hold
+	reason  []byte // why an operator broke the hold, as it is stored
 	woken   int64  // how many were told that they were granted
 	now     int64
 	form    int64
@@ -138,10 +138,8 @@ func (f *found) lost() error {
 		return store.ErrLost
 	case f.verdict != "L":
 		return nil
-	case len(f.reason) > 0:
-		return &store.LostError{Reason: string(f.reason)}
 	}
-	return store.ErrLost
+	return queue.LostFor(string(f.reason))
 }
 
 // act runs one of the full statements. What is over has the sessions that have

@@ -154,14 +154,14 @@ func TestABreakThatCallsNobodyDropsNothing(t *testing.T) {
 	if err := other.BreakHold(t.Context(), b); err == nil || store.Definite(err) {
 		t.Fatalf("a break whose call was not answered: %v", err)
 	}
-	if st := state(t, s, "n"); len(st.Entries) != 1 {
+	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Freed {
 		t.Fatalf("its owner does not know of it, and there is %+v", st.Entries)
 	}
 	back()
 	if err := other.BreakHold(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	if st := state(t, s, "n"); len(st.Entries) != 0 {
+	if st := state(t, s, "n"); len(st.Entries) != 1 || !st.Entries[0].Freed {
 		t.Errorf("there is %+v", st.Entries)
 	}
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
@@ -195,20 +196,20 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if err != nil {
 		return err
 	}
-	reason := cmp.Or(b.Reason, "no reason given")
-	// It is marked, its owner is called, and only then is it dropped: whoever was not called would
+	// It is marked, its owner is called, and only then is it freed: whoever was not called would
 	// take it for his for as long as his session goes on. What fails is there still, to be broken again.
 	ended := f.ended
-	drop := false //mutant:pg-dropped-before-the-call
-	for ; ; drop = true {
-		f, err = s.act(ctx, "break", b.Name, ended, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(reason), drop)
+	step := b
+	step.Now = false //mutant:pg-dropped-before-the-call
+	for ; ; step.Now = true {
+		f, err = s.act(ctx, "break", b.Name, ended, s.do.breaks, []byte(b.Name), b.ID[:], b.Token, []byte(queue.StoredReason(&step)), step.Now)
 		if err = cmp.Or(err, lostOr(f)); err != nil {
-			if drop && errors.Is(err, store.ErrLost) { // its owner was faster
+			if step.Now && errors.Is(err, store.ErrLost) { // its owner was faster
 				return nil
 			}
 			return err
 		}
-		if err := s.call(ctx, f.was); err != nil || drop || !b.Now {
+		if err := s.call(ctx, f.was); err != nil || step.Now || !b.Now {
 			return err
 		}
 	}

@@ -119,6 +119,10 @@ func assemble(clocked bool) *statements {
 			return fmt.Sprintf("cardinality(%s.%s) = cardinality(%s.id)", alias, c, alias)
 		}) + ", false)"
 	}
+	// Whether a hold was broken with now: its reason begins with the byte 1.
+	freed := func(alias string) string {
+		return "(" + alias + ".broken >= '\\x01' AND " + alias + ".broken < '\\x02')"
+	}
 	var tails []string // what moves up when the first entry goes
 	for _, c := range entryColumns {
 		if c != "token" && c != "since" {
@@ -144,6 +148,7 @@ func assemble(clocked bool) *statements {
 				" set_config('synchronous_commit', "+
 				"'on'"+ //mutant:pg-durable
 				", true) END",
+			"{freed a}", freed("a"), "{freed c}", freed("c"),
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),

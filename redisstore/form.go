@@ -108,7 +108,7 @@ func parseEntries(s string) (all []queue.Entry, err error) {
 			Owner: s[:owner],
 		})
 		if reason, last := s[owner:end], &all[len(all)-1]; reason != "" && last.Granted {
-			last.Broken = &reason
+			last.Broken = &reason // as package queue stores it
 		} else if reason != "" {
 			last.GiveUp = &reason
 		}

@@ -20,6 +20,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
 		first   = "TestAmongManyTheFirstThatAsksIsHeard"
 		asked   = "TestEachOfManyHoldersIsAsked"
+		freed   = "TestWhatIsFreedStaysWhateverTheFormOfItsName"
 		steps   = "TestNoOperationCostsMoreBecauseMoreAreWaiting"
 	)
 	var all []mutant.Broken
@@ -60,7 +61,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"a downgrade lets nobody in", room, "redis-room-freed", mutant.Delete()},
 		{"an upgrade that is given up lets nobody in", room, "redis-upgrade-freed", mutant.Line("upgrader = ''")},
 		{"who goes lets nobody in", lines, "redis-drop-freed", mutant.Line("wrote = true")},
-		{"an upgrade that its hold outlived lets nobody in", room, "redis-void-upgrade", mutant.Line("elseif not freed then")},
+		{"an upgrade that its hold outlived lets nobody in", room, "redis-void-upgrade", mutant.Line("elseif not room then")},
 		{"a tree counts who has left", trees, "redis-tree-counts", mutant.Line("t[j], t[FAN + j], t[2 * FAN + j] = x, 1, a")},
 		{"a tree does not grow", trees, "redis-tree-grows", mutant.Delete()},
 		{"a claim is behind those behind it", trees, "redis-tree-ahead", mutant.Delete()},
@@ -74,6 +75,19 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"a tree that grows forgets who asks", trees, "redis-tree-grows-with-who-asks", mutant.Line("t[1], t[FAN + 1] = first, n")},
 		{"only the first of many holders are asked", asked, "redis-all-holders-asked", mutant.Line("for k = 1, math.min(granted, 500), 500 do")},
 		{"in a tree the last that asks is heard", first, "redis-tree-first-that-asks", mutant.Line("local p = place(asking, 2 * FAN)")},
+		{"what is freed is in the way", "TestStore/promise/a_hold_broken_now_is_in_nobodys_way", "redis-freed-in-the-way", mutant.Line("if false then")},
+		{"what is broken now is dropped", "TestStore/promise/a_hold_broken_now_cannot_be_renewed_and_the_reason_is_told", "redis-freed-dropped", mutant.Line("drop(e)")},
+		{"what is freed is broken again", "TestStore/promise/a_hold_broken_now_is_listed_until_it_is_given_back", "redis-freed-broken-twice", mutant.Line("local its = e and e.granted and ends(e) > now and")},
+		{"what is freed is given back as a hold", freed, "redis-freed-given-back", mutant.Line("if false then")},
+		{"what is freed is given back as a hold alone", "TestStore/promise/a_hold_broken_now_is_listed_until_it_is_given_back", "redis-freed-released-alone",
+			mutant.Line("if #s == 113 + owner + reason and id == ARGV[1] and token == tonumber(ARGV[2]) and since + keep <= now and (flags < 4 or flags == 7) then")},
+		{"what is freed never expires", freed, "redis-freed-expires", mutant.Delete()},
+		{"what is freed goes with its hash", freed, "redis-freed-leaves-hash", mutant.Delete()},
+		{"what is freed leaves its hash in the order of the breaks", freed, "redis-freed-in-order", mutant.Delete()},
+		{"what is freed has one place in a hash", freed, "redis-freed-has-place", mutant.Delete()},
+		{"what is freed does not come into a hash", freed, "redis-freed-in-hash", mutant.Line("if false then")},
+		{"what is freed stays in its hash", freed, "redis-freed-goes-from-hash", mutant.Line("if #rest > 0 then put('x', table.concat(rest)) end")},
+		{"a name is not kept for what is freed", freed, "redis-name-kept-for-what-is-freed", mutant.Line("if e.freed then x = now end")},
 		{"a full server loses what is held", full, "redis-full-renews", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -237,14 +237,11 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
-	reason, now := b.Reason, ""
-	if reason == "" {
-		reason = "no reason given"
-	}
+	now := ""
 	if b.Now {
 		now = "now"
 	}
-	cmd := s.command(&s.scripts.brk, s.key(b.Name), b.ID.String(), strconv.FormatInt(b.Token, 10), reason, now)
+	cmd := s.command(&s.scripts.brk, s.key(b.Name), b.ID.String(), strconv.FormatInt(b.Token, 10), queue.StoredReason(&b), now)
 	s.start(ctx, cmd)
 	return s.done(ctx, cmd, "break", b.Name)
 }
@@ -326,10 +323,7 @@ func (s *Store) outcome(ctx context.Context, cmd *command, what, name string) (s
 func (s *Store) refusal(answer, key string) error {
 	switch answer[0] {
 	case 'L':
-		if reason := answer[1:]; reason != "" {
-			return &store.LostError{Reason: reason}
-		}
-		return store.ErrLost
+		return queue.LostFor(answer[1:])
 	case 'C':
 		return s.corrupt(key)
 	case 'V':

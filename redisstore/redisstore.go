@@ -30,7 +30,9 @@
 //	                        waiting, how many are wanted
 //	flags                   uint8: 1 granted, 2 shown, 4 kept by a session
 //	owner, reason           the reason of a hold is why it was broken, that of a
-//	                        waiter why it asks the holders to give up
+//	                        waiter why it asks the holders to give up; with a
+//	                        byte 1 before it the hold was broken with now, and
+//	                        is in nobody's way
 //
 // The hash has the field "h": what the string begins with, then how many ask the
 // holders to give up (uint32), the weight of all holds (float64), the number of holds and of entries
@@ -40,7 +42,8 @@
 // is pending, if one is; then of each limit the limit, how many entries have it and
 // how many of those hold (uint32). Each entry is the field of its id: its position (float64), which grows in
 // the order of the queue, and the entry as above. The field "#" and the position has
-// the id. The fields "t", a level, ":" and a number are the nodes of a tree over
+// the id. The field "x" has the holds that were broken with now, each as in the field of an id: no sum,
+// and no other field, counts them. The fields "t", a level, ":" and a number are the nodes of a tree over
 // the positions, 16 children each: of each child the earliest end of an entry
 // (float64), then of each how many entries there are, then how many of those ask the
 // holders to give up (uint32). So an operation
@@ -392,7 +395,7 @@ func (s *Store) Describe() store.Description {
 			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
-		Lacks:   map[store.Promise]string{store.PromiseReason: "it does not keep the reason of a break that frees the name at once"},
+		Lacks:   map[store.Promise]string{},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+

@@ -49,8 +49,15 @@ func TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal(t *testing.T) {
 			return s.BreakHold(ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: "because"})
 		}, "because"},
 		"broken now": {func(h store.Hold) error {
-			return s.BreakHold(ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Now: true})
-		}, "lost"},
+			return s.BreakHold(ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: "because", Now: true})
+		}, "because"},
+		"broken now, and another has it": {func(h store.Hold) error {
+			if err := s.BreakHold(ctx, store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: "because", Now: true}); err != nil {
+				return err
+			}
+			mustHold(t, s, mutex(h.Name))
+			return nil
+		}, "because"},
 		"given back":            {func(h store.Hold) error { return open().Release(ctx, h) }, "lost"},
 		"the name forgotten":    {func(h store.Hold) error { return s.client.Del(ctx, s.key(h.Name)).Err() }, "lost"},
 		"the session forgotten": {func(store.Hold) error { return s.client.Del(ctx, sessionKeys(t, s)...).Err() }, "lost"},

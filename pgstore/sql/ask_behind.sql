@@ -1,5 +1,5 @@
 -- Appends a claim of the whole limit behind others, of whom none has expired: it waits, whoever they are,
--- and nothing else is to be done. It does what ask.sql does then, for a fraction: in a crowd all come so.
+-- and nothing else is to be done. (If all of them are freed the caller sees that, and asks once more.) It does what ask.sql does then, for a fraction: in a crowd all come so.
 -- $1 name, $2 id, $3 limit, $4 how many tokens, $5 minimum hold, $6 lock delay, $7 owner, $8 the
 -- session that keeps the place, $9 when it is too late to take one. The row is locked
 -- first, and the time is that of when it was had: a statement that has waited for one that nobody changed tests

@@ -7,12 +7,14 @@
 			ELSE t.last END AS last,
 		cardinality(t.id) AS count,
 		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, a.o AS own, a.broken AS reason,
-		CASE WHEN k.its OR $3::bigint = 0 THEN '' ELSE 'L' END AS verdict, k.its AS changed, k.back
+		CASE WHEN $3::bigint = 0 OR k.its
+			AND NOT {freed a} --mutant:pg-freed-given-back
+			THEN '' ELSE 'L' END AS verdict, k.its AS changed, k.back
 	FROM t LEFT JOIN e a ON a.id = $2::bytea,
 	LATERAL (SELECT coalesce(a.expires > t.now AND ($3::bigint = 0
 		OR a.token = $3::bigint --mutant:pg-release-token
 	), false) AS its) j,
-	LATERAL (SELECT j.its, j.its AND $3::bigint <> 0 AND $4::bigint >= a.token AND $4::bigint < t.last AND t.last = a.token + a.n - 1 AS back) k
+	LATERAL (SELECT j.its, j.its AND NOT {freed a} AND $3::bigint <> 0 AND $4::bigint >= a.token AND $4::bigint < t.last AND t.last = a.token + a.n - 1 AS back) k
 ), c AS MATERIALIZED (
 	-- What is over is dropped below, unless a minimum hold keeps it in the way:
 	-- with token 0 nobody ran, and none does.

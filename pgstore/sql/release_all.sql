@@ -16,5 +16,6 @@ UPDATE {table} AS t SET
 FROM h
 WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 2
 	AND t.id = ARRAY[h.id] AND t.token = ARRAY[h.token] AND h.token <> 0
+	AND t.broken[1] = '' --mutant:pg-release-all-freed
 	AND t.expires[1] > {now} AND t.since[1] + t.keep[1] <= {now}
 RETURNING h.i, CASE WHEN $5::boolean THEN {durable} ELSE set_config('synchronous_commit', 'off', true) END

@@ -11,6 +11,7 @@ UPDATE {table} SET
 	since = '{}', expires = '{}', keep = '{}', delay = '{}', broken = '{}', owner = '{}', session = '{}', asks = '{}'
 WHERE name = $1::bytea AND form = 2 AND id = ARRAY[$2::bytea]
 	AND token = ARRAY[$3::bigint] --mutant:pg-release-fast-token
+	AND broken[1] = '' --mutant:pg-release-fast-freed
 	AND expires[1] > {now}
 	AND since[1] + keep[1] <= {now} --mutant:pg-release-fast-keep
 RETURNING false, CASE WHEN $5::boolean THEN {durable} ELSE set_config('synchronous_commit', 'off', true) END --mutant:pg-release-kept-is-durable

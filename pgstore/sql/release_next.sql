@@ -21,6 +21,7 @@ UPDATE {table} AS t SET
 WHERE name = $1::bytea AND form = 2
 	AND id[1] = $2::bytea --mutant:pg-release-next-id
 	AND token[1] = $3::bigint --mutant:pg-release-next-held-token
+	AND broken[1] = '' --mutant:pg-release-next-freed
 	AND 0 = ALL (token[2:]) --mutant:pg-release-next-alone
 	AND {now} < ALL (expires) --mutant:pg-release-next-expired
 	AND since[1] + keep[1] <= {now} --mutant:pg-release-next-keep

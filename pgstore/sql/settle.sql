@@ -3,7 +3,9 @@
 -- out and fresh for one that it brings. What is over is dropped here, and room
 -- is given in order.
 , d AS MATERIALIZED (
-	SELECT c.*, c.token <> 0 AND c.want > c.weight AND c.expires > v.now AS wants
+	SELECT c.*, c.token <> 0 AND c.want > c.weight AND c.expires > v.now AS wants,
+		{freed c} --mutant:pg-freed-in-the-way
+		AS freed
 	FROM c, v
 	WHERE NOT c.gone AND
 		v.now --mutant:pg-over
@@ -17,9 +19,10 @@
 		greatest(v.last + 1, v.now) AS first --mutant:pg-settle-token
 	FROM v, (
 		SELECT count(*) FILTER (WHERE NOT fresh) AS others,
-			coalesce(sum(weight) FILTER (WHERE token <> 0), 0) AS held, --mutant:pg-held
-			coalesce(min(lim) FILTER (WHERE token <> 0), {full}) AS least, --mutant:pg-least
-			min(lim) FILTER (WHERE NOT fresh) AS had, min(lim) FILTER (WHERE fresh) AS asked,
+			coalesce(sum(weight) FILTER (WHERE token <> 0 AND NOT freed), 0) AS held, --mutant:pg-held
+			coalesce(min(lim) FILTER (WHERE token <> 0 AND NOT freed), {full}) AS least, --mutant:pg-least
+			min(lim) FILTER (WHERE NOT fresh AND NOT freed) AS had, --mutant:pg-freed-has-limit
+			 min(lim) FILTER (WHERE fresh) AS asked,
 			max(o) FILTER (WHERE wants) AS upgrading, -- there is one at most
 			coalesce(sum(want - weight) FILTER (WHERE wants), 0) AS more
 		FROM d) s

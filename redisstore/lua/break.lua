@@ -1,22 +1,23 @@
--- Marks a hold as broken, or drops it.
--- ARGV: 1 id; 2 token, or any of the hold's block, or its fence; 3 reason;
--- 4 "now" to drop it.
+-- Marks a hold as broken, or takes it out of the way.
+-- ARGV: 1 id; 2 token, or any of the hold's block, or its fence; 3 reason, as it is stored;
+-- 4 "now" to take it out of the way.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 --@ queue.lua
 local e = find(ARGV[1])
 local token = tonumber(ARGV[2])
-local its = e and e.granted and ends(e) > now and
+local its = e and e.granted and not e.freed and ends(e) > now and --mutant:redis-freed-broken-twice
 	((token == e.fence and token ~= 0) or (e.token <= token and token < e.token + e.n))
 if not its then
 	settle(ARGV[1])
 	return done('L')
 end
+e.reason, e.keep, e.want = ARGV[3], 0, e.weight
 if ARGV[4] == 'now' then
-	drop(e)
+	e.delay = 0
+	free(e) --mutant:redis-freed-dropped
 else
-	e.reason, e.keep, e.want = ARGV[3], 0, e.weight
 	keep(e)
 end
 settle(ARGV[1])

@@ -84,12 +84,16 @@ local function enlist()
 			e.expires = x or e.since -- a session that was lost keeps nothing
 			e.covered = math.max((latest or e.since) + e.delay, e.since + e.keep) --mutant:redis-lost-session-covered
 		end
-		e.over = ends(e)
-		entries[e.id], n = e, n + 1
-		count(e, 1, e.ones)
-		granted, held = granted + e.ones, held + e.heavy
-		if e.over < first then first = e.over end
-		if e.granted and e.want > e.weight then upgrader = e.id end
+		entries[e.id] = e
+		if e.granted and string.byte(e.reason) == 1 then --mutant:redis-freed-in-the-way
+			e.ones, e.heavy, e.entered, e.freed, freed[#freed + 1] = 0, 0, 0, true, e
+		else
+			e.over, n = ends(e), n + 1
+			count(e, 1, e.ones)
+			granted, held = granted + e.ones, held + e.heavy
+			if e.over < first then first = e.over end
+			if e.granted and e.want > e.weight then upgrader = e.id end
+		end
 	end
 end
 
@@ -97,9 +101,10 @@ local function write()
 	local out, left = { struct.pack('<c3d', 'hf3', last) }, 0
 	for i = 1, #line do
 		local e = line[i]
-		if e.over < NEVER then
+		if e.over < NEVER or e.freed then
 			out[#out + 1] = raw(e)
 			local x = e.over
+			if e.freed then x = e.expires end --mutant:redis-name-kept-for-what-is-freed
 			if e.session then x = e.covered end --mutant:redis-name-outlives-session
 			if x - now > left then left = x - now end
 		end

@@ -13,9 +13,10 @@ local limits = {} -- by limit: how many entries have it, and how many of those h
 local first = NEVER -- the earliest end of an entry
 local upgrader = '' -- the id of the hold that wants more
 local big = false -- it is kept as a hash
-local wrote, added, freed = false, false, false
+local wrote, added, room = false, false, false
 local entries, line = {}, {} -- what was read: by id; of a string in the order
 local changed, gone, woken = {}, {}, {}
+local freed = { changed = false } -- holds that were broken with now: in nobody's way, in no sum and not in the tree
 
 local function damaged() error('holdfast: damaged', 0) end
 
@@ -32,7 +33,7 @@ local function parse(s, p)
 		session = flags == 7 and string.sub(s, p + 16, p + 23), -- which keeps it until it is changed
 		covered = 0, -- with one: it may last until then, unless it is changed
 		ones = 0, heavy = 0, entered = 1, -- what of it is in granted and in held, and in limits
-		place = 0, over = NEVER, asked = 0, changed = false,
+		place = 0, over = NEVER, asked = 0, changed = false, freed = false,
 	}
 	if e.granted then e.ones, e.heavy = 1, weight end
 	return e, after
@@ -94,7 +95,7 @@ if s then
 	if not pcall(load) then return 'C' end
 	enlist()
 else
-	local v = redis.pcall('HMGET', KEYS[1], 'h', string.sub(ARGV[1], 1, 32))
+	local v = redis.pcall('HMGET', KEYS[1], 'h', string.sub(ARGV[1], 1, 32), 'x')
 	if v.err then
 		if string.find(v.err, 'WRONGTYPE', 1, true) then return 'C' end
 		return v
@@ -104,6 +105,7 @@ else
 		if string.sub(v[1], 3, 3) ~= '3' then return 'V' .. string.sub(v[1], 3, 3) end
 		big = true
 		tree(v[1])
+		if v[3] then spared(v[3]) end
 		if v[2] then unpacked(v[2]) end
 	elseif redis.call('EXISTS', KEYS[1]) == 1 then
 		return 'C'
@@ -116,13 +118,13 @@ local function keep(e)
 	local ones, heavy = 0, 0
 	if e.granted then ones, heavy = 1, e.weight end
 	granted, held = granted + ones - e.ones, held + heavy - e.heavy
-	if heavy < e.heavy then freed = true end --mutant:redis-room-freed
+	if heavy < e.heavy then room = true end --mutant:redis-room-freed
 	count(e, 1 - e.entered, ones - e.ones)
 	e.ones, e.heavy, e.entered, e.raw, e.session = ones, heavy, 1, false, false
 	if e.granted and e.want > e.weight then
 		upgrader = e.id
 	elseif upgrader == e.id then
-		upgrader, freed = '', true --mutant:redis-upgrade-freed
+		upgrader, room = '', true --mutant:redis-upgrade-freed
 	end
 	set(e, ends(e))
 	if not e.changed then e.changed, changed[#changed + 1] = true, e end
@@ -136,7 +138,16 @@ local function drop(e)
 	entries[e.id] = false
 	set(e, NEVER)
 	if not e.changed then e.changed, changed[#changed + 1] = true, e end
-	wrote, freed = true, true --mutant:redis-drop-freed
+	wrote, room = true, true --mutant:redis-drop-freed
+	if e.freed then e.freed, freed.changed = false, true end
+end
+
+-- Takes a hold that an operator broke out of the way. It stays for its owner to be told
+-- why, until he gives it back or it expires: see settle.
+local function free(e)
+	drop(e)
+	e.ones, e.heavy, e.entered, e.raw, e.session, e.freed = 0, 0, 0, false, false, true
+	entries[e.id], freed[#freed + 1], freed.changed = e, e, true
 end
 
 -- Puts a new entry behind all.
@@ -197,13 +208,16 @@ local function settle(self)
 	while first <= now do
 		for _, e in ipairs(over()) do drop(e) end
 	end
+	for _, e in ipairs(freed) do
+		if e.freed and e.expires <= now then drop(e) end --mutant:redis-freed-expires
+	end
 	local e = upgrading()
 	if e then -- before all that wait
 		if held - e.weight + e.want > FULL then return end
 		e.weight, e.fence = e.want, draw(1)
 		keep(e)
 		if e.id ~= self then wake(e, '0') end
-	elseif upgrader == '' and not freed then --mutant:redis-void-upgrade
+	elseif upgrader == '' and not room then --mutant:redis-void-upgrade
 		return
 	end
 	local some = 1 -- to be let in: more are read at once as more are
@@ -220,11 +234,22 @@ local function settle(self)
 	end
 end
 
+-- The holds that are freed, in the order of the queue.
+local function apart()
+	local out = {}
+	for _, e in ipairs(freed) do
+		if e.freed then out[#out + 1] = e end
+	end
+	table.sort(out, function(a, b) return a.place < b.place end) --mutant:redis-freed-in-order
+	return out
+end
+
 -- Stores what was changed (RETENTION is how long the token outlives the last
 -- entry, in ms), wakes those who were granted, and answers.
 local function done(answer)
 	if wrote then
 		if n == 0 or not big and n <= FEW then
+			if big then line = apart() end --mutant:redis-freed-leaves-hash
 			write()
 		else
 			if not big then tree() end

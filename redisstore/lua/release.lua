@@ -5,9 +5,9 @@ local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' then
 	-- Nobody else is there, and nothing stays in the way. What follows the helpers says the same, more slowly.
-	local token, since, expires, id, keep, owner, broken = struct.unpack('<dddc32dHB', s, 12)
+	local token, since, expires, id, keep, owner, reason = struct.unpack('<dddc32dHB', s, 12)
 	local flags = string.byte(s, 113)
-	if #s == 113 + owner + broken and id == ARGV[1] and token == tonumber(ARGV[2]) and since + keep <= now and (flags < 4 or flags == 7) then
+	if #s == 113 + owner and reason == 0 and id == ARGV[1] and token == tonumber(ARGV[2]) and since + keep <= now and (flags < 4 or flags == 7) then --mutant:redis-freed-released-alone
 		if flags == 7 then
 --@ session.lua
 			expires = session(string.sub(s, 28, 35)) or since --mutant:redis-release-of-a-session
@@ -36,8 +36,11 @@ if token == 0 then
 	settle(ARGV[1])
 	return done(1)
 end
-local e, lost = hold(ARGV[1], token)
-if e then
+local e, answer = hold(ARGV[1], token)
+if e and e.freed then --mutant:redis-freed-given-back
+	answer = lost(e) -- its owner has been told so
+	drop(e)
+elseif e then
 	local used, after = tonumber(ARGV[3]), e.token + e.n
 	if used >= e.token and used < after - 1 and last == after - 1 then
 		last, e.n = used, used - e.token + 1
@@ -46,4 +49,4 @@ if e then
 	leave(e)
 end
 settle(ARGV[1])
-return done(lost or 1)
+return done(answer or 1)

@@ -1,9 +1,9 @@
 -- The order of many entries, in the fields of a hash: "h", the head; for each
--- entry its id, and "#" and its place, which has the id; and "t", level, ":" and
--- number for each node of a tree over the places. A node has of each child the
+-- entry its id, and "#" and its place, which has the id; "x", the holds that are freed; and
+-- "t", level, ":" and number for each node of a tree over the places. A node has of each child the
 -- earliest end, then of each how many entries there are, then how many of those ask the
 -- holders to give up.
-local scatter, unpacked
+local scatter, unpacked, spared
 
 local function tree(head)
 	local FAN = FANOUT -- children of a node
@@ -22,6 +22,18 @@ local function tree(head)
 		e.over, e.asked = ends(e), asks(e) and 1 or 0
 		entries[e.id], ids[e.place] = e, e.id
 		return e
+	end
+
+	-- The holds that are freed.
+	spared = function(v)
+		local p = 1
+		while p <= #v do
+			if #v - p < 109 then damaged() end
+			local place, e = struct.unpack('<d', v, p)
+			e, p = parse(v, p + 8)
+			e.place, e.ones, e.heavy, e.entered, e.freed = place, 0, 0, 0, true
+			entries[e.id], freed[#freed + 1] = e, e
+		end
 	end
 
 	local function node(l, i)
@@ -244,6 +256,13 @@ local function tree(head)
 				gone[#gone + 1], gone[#gone + 2] = e.id, '#' .. e.place
 			end
 		end
+		if freed.changed then --mutant:redis-freed-in-hash
+			local rest = {}
+			for _, e in ipairs(freed) do
+				if e.freed then rest[#rest + 1] = struct.pack('<d', e.place) .. raw(e) end
+			end
+			if #rest > 0 then put('x', table.concat(rest)) else gone[#gone + 1] = 'x' end --mutant:redis-freed-goes-from-hash
+		end
 		for _, t in ipairs(dirty) do
 			local some = 0
 			for j = 1, FAN do some = some + t[FAN + j] end
@@ -282,6 +301,9 @@ local function tree(head)
 			changed[#changed + 1], e.over = e, NEVER
 			append(e)
 			set(e, x)
+		elseif e.freed then
+			append(e) --mutant:redis-freed-has-place
+			covered, freed.changed = math.max(covered, e.expires), true
 		end
 	end
 end

@@ -22,13 +22,20 @@ if not s then
 		if not string.find(v.err, 'WRONGTYPE', 1, true) then return v end
 		v = { '', '' }
 	end
-	local head, all, ok = '', {}, true
+	local head, all, ok, freed = '', {}, true, ''
 	for i = 1, #v, 2 do
 		if v[i] == 'h' then head = v[i + 1] end
+		if v[i] == 'x' then freed = v[i + 1] end
 		if #v[i] == 32 then
 			all[#all + 1] = v[i + 1]
 			ok = ok and #v[i + 1] >= 110
 		end
+	end
+	while #freed > 0 and ok do
+		local owner, reason = 0, 0
+		if #freed >= 110 then owner, reason = struct.unpack('<HB', freed, 73) end
+		local size = 110 + owner + reason
+		ok, all[#all + 1], freed = #freed >= size, string.sub(freed, 1, size), string.sub(freed, size + 1)
 	end
 	if string.sub(head, 1, 3) ~= 'hf3' then all = {} elseif #head < 57 or not ok then head, all = '?', {} end
 	table.sort(all, function(a, b) return struct.unpack('<d', a) < struct.unpack('<d', b) end)

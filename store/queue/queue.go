@@ -126,6 +126,23 @@ func (e *Entry) ask(reason string) {
 	}
 }
 
+// StoredReason is the reason of a break as it is stored.
+func StoredReason(b *store.Break) string {
+	reason := cmp.Or(strings.TrimLeft(b.Reason, freedMark), "no reason given") //mutant:break-forgets-reason
+	if b.Now {
+		reason = freedMark + reason
+	}
+	return reason
+}
+
+// LostFor is ErrLost, with the reason, if the hold was broken: stored is Broken, or empty.
+func LostFor(stored string) error {
+	if stored == "" {
+		return store.ErrLost
+	}
+	return &store.LostError{Reason: strings.TrimPrefix(stored, freedMark)}
+}
+
 // live reports whether the entry has not expired.
 func (e *Entry) live(now Time) bool { return e.Expires > now.Clock }
 
@@ -338,11 +355,10 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 		return q.settle(now, b.Name, b.ID), store.ErrLost
 	}
 	e := &q.Entries[i]
-	reason := cmp.Or(strings.TrimLeft(b.Reason, freedMark), "no reason given") //mutant:break-forgets-reason
-	e.MinHold = 0                                                              //mutant:break-leaves-minimum-hold
-	e.Want = e.Weight                                                          // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
-	if b.Now {                                                                 //mutant:broken-hold-removed
-		reason = freedMark + reason
+	reason := StoredReason(b)
+	e.MinHold = 0     //mutant:break-leaves-minimum-hold
+	e.Want = e.Weight // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
+	if b.Now {        //mutant:broken-hold-removed
 		e.LockDelay = 0
 	}
 	e.Broken = &reason
@@ -646,12 +662,7 @@ func (e *Entry) show(now Time) store.Entry {
 }
 
 // lost is ErrLost, with the reason where an operator broke the entry.
-func lost(e *Entry) error {
-	if e.Broken != nil {
-		return &store.LostError{Reason: e.Reason()}
-	}
-	return store.ErrLost
-}
+func lost(e *Entry) error { return LostFor(e.Stored()) }
 
 // micros rounds up, so that no hold is shorter than was asked for.
 func micros(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }

@@ -1,0 +1,150 @@
+package pgstore
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// isLostFor checks that something was lost as an operator broke the hold for the reason.
+func isLostFor(t *testing.T, reason string, err error, what string) {
+	t.Helper()
+	var lost *store.LostError
+	if !errors.As(err, &lost) || lost.Reason != reason {
+		t.Errorf("%s: %v, want lost: %s", what, err, reason)
+	}
+}
+
+// frees breaks a hold with now.
+func frees(t *testing.T, by *Store, h store.Hold, reason string) {
+	t.Helper()
+	if err := by.BreakHold(t.Context(), store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: reason, Now: true}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A session keeps the hold, so its renewals write nothing. The next has the name, for as long as nobody tells the first, and after that.
+func TestAHoldThatIsFreedInASessionIsLostWithItsReason(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	h, _ := kept(t, s, "n")
+	w := mutex("n")
+	mustAsk(t, other, w) // it waits
+	frees(t, other, h, "it hangs")
+	a := mustAsk(t, other, w)
+	if !a.Granted || a.Token <= h.Token {
+		t.Fatalf("the next: %+v", a)
+	}
+	next := store.Hold{Name: "n", ID: w.ID, Token: a.Token, TTL: w.TTL}
+	for range 2 {
+		isLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
+		mustRenew(t, other, next)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 2 || !st.Entries[0].Freed || st.Entries[0].ID != h.ID || st.Entries[1].Freed {
+		t.Errorf("there is %+v", st.Entries)
+	}
+	isLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
+	mustRenew(t, other, next)
+	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != w.ID {
+		t.Errorf("given back, and there is %+v", st.Entries)
+	}
+}
+
+// Its process takes it out once it would have expired, though the session goes on.
+func TestAHoldThatIsFreedIsTakenOutOfASessionThatGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	frees(t, second(t, s), h, "it hangs")
+	isLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
+	s.claims.mu.Lock()
+	s.claims.of[h.ID].ends = store.Now() // a TTL later
+	s.claims.mu.Unlock()
+	s.poke()
+	until(t, "it is not there", func() bool { return len(state(t, s, "n").Entries) == 0 })
+}
+
+// The statements that give back what is alone, in each of its ways, do not take it for a hold.
+func TestAHoldThatIsFreedIsGivenBackAsLost(t *testing.T) {
+	t.Parallel()
+	for what, by := range map[string]way{"alone": alone, "next": next, "beside": beside} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newShared(t)
+			h := mustHold(t, s, mutex("n"))
+			frees(t, second(t, s), h, "it hangs")
+			s.ways.set("n", by)
+			isLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
+			if st := state(t, s, "n"); len(st.Entries) != 0 {
+				t.Errorf("there is %+v", st.Entries)
+			}
+		})
+	}
+	t.Run("with others", func(t *testing.T) {
+		t.Parallel()
+		s := newShared(t)
+		holds := []store.Hold{mustHold(t, s, mutex("a")), mustHold(t, s, mutex("b")), mustHold(t, s, mutex("c"))}
+		frees(t, second(t, s), holds[1], "it hangs")
+		errs := s.ReleaseAll(t.Context(), holds)
+		if errs[0] != nil || errs[2] != nil {
+			t.Errorf("the others: %v", errs)
+		}
+		isLostFor(t, "it hangs", errs[1], "the release")
+	})
+}
+
+// Nobody waits behind what is freed alone, nor are its limit and weight in the way.
+func TestWhoComesToWhatIsFreedIsGrantedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h := mustHold(t, s, mutex("n"))
+	frees(t, second(t, s), h, "it hangs")
+	for range 3 {
+		c := mutex("n")
+		c.Limit, c.Weight = 3, 1
+		mustHold(t, second(t, s), c)
+	}
+	c := mutex("n")
+	c.Limit, c.Weight, c.Try = 3, 1, true
+	if a := mustAsk(t, s, c); a.Granted || a.Holding != 3 || len(a.Holders) != 3 {
+		t.Errorf("%+v, want it refused by three", a)
+	}
+}
+
+// A break whose reply was lost is repeated: then the hold is freed, and its owner is told why.
+func TestABreakNowThatWasNotAnsweredIsRepeated(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	h, _ := kept(t, s, "n")
+	other := second(t, s)
+	other.db = &meddled{db: other.db}
+	b := store.Break{Name: "n", ID: h.ID, Token: h.Token, Reason: "it hangs", Now: true}
+	sent, args := 0, []any(nil)
+	meddle(other, func(statement string, of []any) error {
+		if statement != other.do.breaks {
+			return nil
+		}
+		if sent++; sent < 2 {
+			return nil
+		}
+		args = of
+		return errCut
+	})
+	if err := other.BreakHold(t.Context(), b); err == nil || store.Definite(err) {
+		t.Fatalf("a break that was not answered: %v", err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].Broken != b.Reason || st.Entries[0].Freed {
+		t.Fatalf("not freed yet, and there is %+v", st.Entries)
+	}
+	meddle(other, func(string, []any) error { return nil })
+	late(t, other, other.do.breaks, args)
+	if a := mustAsk(t, other, mutex("n")); !a.Granted {
+		t.Errorf("the next: %+v", a)
+	}
+	isLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
+	if err := other.BreakHold(t.Context(), b); !errors.Is(err, store.ErrLost) {
+		t.Errorf("a break of what is freed: %v", err)
+	}
+}
