@@ -37,6 +37,11 @@ var apiMutants = []mutant.Broken{
 	one("a batch is linked to nobody", "TestValues_ABatchIsLinkedToTheClaimsThatItServes", "batch-in-no-trace", mutant.Cond("true")),
 	one("a batch is linked to its first claim alone", "TestValues_ABatchIsLinkedToTheClaimsThatItServes", "batch-of-nobody", mutant.Stmt("all[i], _ = holds[0].values, h")),
 	one("who is handed the name has the values of the one before", "TestValues_AreThoseOfWhoHasTheNameNow", "values-handed-over", mutant.Delete()),
+	one("a poll has no values", "TestValues_ReachThePollsAndTheWithdrawalOfAWait/between_two_polls", "values-of-a-poll", mutant.Line("claim, of := r.claim, (*values)(nil)")),
+	one("a withdrawal has no values", "TestValues_ReachThePollsAndTheWithdrawalOfAWait/between_two_polls", "values-of-a-withdrawal", mutant.Line("of, claim, bound := (*values)(nil), r.claim, r.s.askFor()")),
+	one("a withdrawal of who left an ask has no values", "TestValues_ReachThePollsAndTheWithdrawalOfAWait/during_an_ask", "values-of-a-late-withdrawal", mutant.Line("of, claim, bound := (*values)(nil), r.claim, r.s.askFor()")),
+	one("a detach has no values", "TestValues_ReachADetachAndAnAdoption", "values-of-a-detach", mutant.Line("answer, from := h.e.renewOne(nil, nil, h.s.releaseFor(), nil, asked, new(trouble))")),
+	one("an adoption has no values", "TestValues_ReachADetachAndAnAdoption", "values-of-an-adoption", mutant.Line("answer, from = o.e.renewOne(nil, worthIt, o.bound, stop, hold, r.away)")),
 	one("the end of the caller's context is the driver's", "TestValues_TheEndOfTheCallersContextIsNone", "values-tell-the-end", mutant.Cond("v == nil || v.of == nil")),
 
 	// Who leads.

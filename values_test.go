@@ -90,6 +90,18 @@ func (s *tracing) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	return s.withNotifications.ReleaseAll(ctx, holds)
 }
 
+// A tracingPolls is a tracing store at which waiters poll, as it wakes nobody.
+type tracingPolls struct{ *tracing }
+
+func (tracingPolls) Watch(context.Context, store.Process, func(store.Notification)) error {
+	return store.ErrUnsupported
+}
+
+func (s tracingPolls) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
+	s.note(ctx, "poll")
+	return withPolls{s.link}.Poll(ctx, c)
+}
+
 func (s *tracing) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
 	s.note(ctx, "change")
 	return s.withNotifications.Change(ctx, h, turn, weight)
@@ -114,6 +126,57 @@ func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		release(t, l.Lease)
 		same(t, "traces", s.all(), "map[ask:trace 1 change:trace 1 release:trace 1 renew:<nil>[trace 1]]")
+	})
+}
+
+// A wait polls where nobody is woken, and withdraws its claim when its context ends, be
+// that during an ask or between two polls.
+func TestValues_ReachThePollsAndTheWithdrawalOfAWait(t *testing.T) {
+	for name, of := range map[string]struct {
+		ask, deadline time.Duration
+		want          string
+	}{
+		"between two polls": {0, 7001 * time.Millisecond, "map[ask:trace 1 poll:trace 1 release:trace 1]"},
+		"during an ask":     {3 * time.Second, time.Second, "map[ask:trace 1 release:trace 1]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+				other(t, s.mem, "a", time.Hour)
+				s.on(func(c *call) fate { return fate{there: map[string]time.Duration{"ask": of.ask}[c.op]} })
+				ctx, cancel := context.WithTimeout(traced(t, "trace 1"), of.deadline)
+				defer cancel()
+				s.deadline, _ = ctx.Deadline()
+				_, err := locker(t, tracingPolls{s}, nil).Mutex("a").Lock(ctx)
+				is(t, err, context.DeadlineExceeded)
+				time.Sleep(time.Minute)
+				same(t, "traces", s.all(), of.want)
+			})
+		})
+	}
+}
+
+// Detach has the values of the claim, and who adopts has its own.
+func TestValues_ReachADetachAndAnAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+		locks := locker(t, s, nil)
+		l, err := locks.Mutex("a").TryLock(traced(t, "trace 1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ref, err := l.Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "detach", s.of("renew"), "trace 1")
+		adopted, err := locks.Adopt(traced(t, "trace 2"), ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, "adopt", s.of("renew"), "trace 2")
+		release(t, adopted)
+		same(t, "its release", s.of("release"), "trace 2")
 	})
 }
 

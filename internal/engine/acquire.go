@@ -115,7 +115,7 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 	if !ok {
 		return nil, true, nil
 	}
-	claim, of := r.claim, &r.values
+	claim, of := r.claim, &r.values //mutant:values-of-a-poll
 	type poll struct {
 		a    store.Answer
 		sent clock.Instant

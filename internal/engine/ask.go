@@ -174,7 +174,7 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 		return out, nil
 	}
 	done, stop := make(chan T), make(chan struct{})
-	of, claim, bound := &r.values, r.claim, r.s.askFor()
+	of, claim, bound := &r.values, r.claim, r.s.askFor() //mutant:values-of-a-late-withdrawal
 	r.e.work.Go(func() {
 		out := op(stop)
 		select {
@@ -211,7 +211,7 @@ func (r *request) withdraw() {
 			return
 		}
 	}
-	of, claim, bound := &r.values, r.claim, r.s.askFor()
+	of, claim, bound := &r.values, r.claim, r.s.askFor() //mutant:values-of-a-withdrawal
 	r.e.work.Go(func() { r.e.withdraw(of, claim, bound) })
 }
 

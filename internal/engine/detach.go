@@ -79,8 +79,8 @@ func (h *hold) detach() (Ref, error) {
 		return Ref{}, h.reported
 	}
 	asked := h.Hold
-	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID() //mutant:detached-nobody
-	answer, from := h.e.renewOne(h.values, nil, h.s.releaseFor(), nil, asked, new(trouble))
+	asked.TTL, asked.NewID = h.s.TTL, store.Process{}.NewID()                               //mutant:detached-nobody
+	answer, from := h.e.renewOne(h.values, nil, h.s.releaseFor(), nil, asked, new(trouble)) //mutant:values-of-a-detach
 	if err := answer.Err; err != nil {
 		if store.Definite(err) && !errors.Is(err, store.ErrLost) {
 			_ = h.sendRelease() // it is there as it was //mutant:refused-detach-keeps-name
@@ -127,8 +127,8 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	o := r.op()
 	var from clock.Instant
 	answer, err := run(r, ctx, func(stop <-chan struct{}) (answer store.Renewal) {
-		worthIt := o.worthIt() //mutant:adopt-closed-port
-		answer, from = o.e.renewOne(o.of, worthIt, o.bound, stop, hold, r.away)
+		worthIt := o.worthIt()                                                  //mutant:adopt-closed-port
+		answer, from = o.e.renewOne(o.of, worthIt, o.bound, stop, hold, r.away) //mutant:values-of-an-adoption
 		return answer
 	})
 	if err != nil {
