@@ -46,7 +46,9 @@ var apiMutants = []mutant.Broken{
 
 	// Who leads.
 	one("who has led leads for ever", "TestIsLeader_OnlyWhileItsTermLasts", "leads-for-ever", mutant.Delete()),
-	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("l != nil")),
+	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("len(g.m[w.name]) > 0")),
+	one("a campaign that entered again does not lead", "TestIsLeader_ByACampaignThatEnteredAgain", "leads-by-each-lease", mutant.Cond("w.leads && l == &h.first")),
+	one("who leads is by the newest campaign", "TestIsLeader_ByACampaignThatEnteredAgain", "leads-by-the-newest", mutant.Stmt("g.m[l.Name()] = []*Lease{l}")),
 	one("who was elected as it closed leads", "TestIsLeader_NotAfterClose", "leads-though-closed", mutant.Delete()),
 	one("a note comes with the next renewal", "TestSetNote_IsSeenAtOnce", "note-with-next-renewal", mutant.Stmt("h.toRenew = false")),
 	one("the note of the one before", "TestSetNote_EndsWithItsLease", "note-of-the-one-before", mutant.Cond("h.s != w.l.s")),

@@ -40,6 +40,29 @@ func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
 	})
 }
 
+// Whichever of the two ends first, the other has the term still.
+func TestIsLeader_ByACampaignThatEnteredAgain(t *testing.T) {
+	for name, endFirst := range map[string]int{"the first ends first": 0, "the second ends first": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				locks := locker(t, memstore.New(), &Options{Reentrant: On})
+				e := locks.Election("leader")
+				first := waits(t, e.Campaign).got()
+				second, err := e.Campaign(first.Context(t.Context()))
+				if err != nil {
+					t.Fatal(err)
+				}
+				terms := []*Lease{first, second}
+				release(t, terms[endFirst])
+				same(t, "leads by the other", e.IsLeader(), true)
+				release(t, terms[1-endFirst])
+				same(t, "leads", e.IsLeader(), false)
+				same(t, "kept", locks.kept(), 0)
+			})
+		})
+	}
+}
+
 func TestIsLeader_AMutexOfTheNameIsNoTerm(t *testing.T) {
 	locks := locker(t, memstore.New(), nil)
 	lock(t, locks, "leader")
@@ -85,6 +108,23 @@ func TestSetNote_IsSeenAtOnce(t *testing.T) {
 		is(t, term.SetNote(strings.Repeat("x", 101)), ErrInvalid)
 		release(t, term)
 		is(t, term.SetNote("late"), ErrReleased)
+	})
+}
+
+// Nothing is sent before its holder renews it.
+func TestSetNote_OfALeaseThatIsRenewedByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, s, &Options{NoRenew: On}), "a")
+		if err := l.SetNote("new"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		same(t, "renewals", len(s.made("renew")), 0)
+		if err := l.Renew(t.Context(), 30*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "note", stored(s.mem, "a").Entries[0].Owner.Note, "new")
 	})
 }
 

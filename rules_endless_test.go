@@ -267,6 +267,7 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 		is(t, l.Renew(t.Context(), time.Minute), ErrUnsupported)
 		_, err := l.Detach()
 		is(t, err, ErrUnsupported)
+		is(t, l.SetNote("new"), ErrUnsupported)
 		if !l.Valid() {
 			t.Fatal("a refused call has ended it")
 		}

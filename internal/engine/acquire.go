@@ -275,9 +275,6 @@ func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, re
 	}
 	l := h.lease(r.w, granted.Used, r.values)
 	h.values = &l.values
-	if r.w.leads {
-		r.e.leading.begin(l)
-	}
 	h.since = r.e.stamp(r.s)
 	h.observe(EventGranted, h.since.Sub(r.began), nil) // before the scheduler can tell of its loss
 	if !r.e.sched.add(h, r.e.deadlineOf(from, ttl), r.s.renewAt(from, renew)) {

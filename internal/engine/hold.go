@@ -124,6 +124,9 @@ func (h *hold) lease(w *Target, token int64, of values) *Lease {
 	l.weight.Store(w.weight)
 	l.next, h.leases = h.leases, l
 	h.users++
+	if w.leads { //mutant:leads-by-each-lease
+		h.e.leading.begin(l)
+	}
 	return l
 }
 

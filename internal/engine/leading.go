@@ -3,33 +3,39 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// leading has the leases by which this process leads elections, by name.
+// leading has the leases by which this process leads elections, by name: more than one
+// of a hold that was entered again.
 type leading struct {
 	mu sync.Mutex
-	m  map[string]*Lease
+	m  map[string][]*Lease
 }
 
-// begin notes a lease that nobody has yet.
+// begin notes a lease that nobody has yet, or whose hold's lock is held.
 func (g *leading) begin(l *Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.m == nil {
-		g.m = map[string]*Lease{}
+		g.m = map[string][]*Lease{}
 	}
 	l.leads = true
-	g.m[l.Name()] = l
+	g.m[l.Name()] = append(g.m[l.Name()], l) //mutant:leads-by-the-newest
 }
 
 // end forgets a lease that is over.
 func (g *leading) end(l *Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.m[l.Name()] == l {
+	all := g.m[l.Name()]
+	if i := slices.Index(all, l); i >= 0 {
+		all = slices.Delete(all, i, i+1)
+	}
+	if g.m[l.Name()] = all; len(all) == 0 {
 		delete(g.m, l.Name())
 	}
 }
@@ -38,9 +44,8 @@ func (g *leading) end(l *Lease) {
 func (w *Target) Leads() bool {
 	g := &w.l.e.leading
 	g.mu.Lock()
-	l := g.m[w.name]
-	g.mu.Unlock()
-	return l != nil && l.Valid() //mutant:leads-by-another-clock
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.m[w.name], (*Lease).Valid) //mutant:leads-by-another-clock
 }
 
 // WhoLeads is who leads, as the store answers now.
