@@ -61,8 +61,14 @@ var apiMutants = []mutant.Broken{
 
 	// Who waits.
 	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("true")),
+	one("fewer holders are no news", "TestObserver_IsToldWhenOneOfTheHoldersLeaves", "news-of-number-holding", mutant.Delete()),
+	one("fewer ahead are no news", "TestObserver_IsToldWhenOneAheadLeaves", "news-of-number-ahead", mutant.Delete()),
+	one("another holder is no news", "TestObserver_IsToldWhenAnotherHolds", "news-of-first-holder", mutant.Stmt("now.first = store.ID{1}")),
+	one("another owner is no news", "TestObserver_IsToldWhenAnotherOwnerHolds", "news-of-first-owner", mutant.Delete()),
 	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),
-	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("most > 0 && at.waits() < 0")),
+	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("most > 0 && g.waits(w.name) < 0")),
+	one("any number waits with another total", "TestMaxWaiting_CountsClaimsWithAnotherTotal", "past-the-line-waits", mutant.Delete()),
+	one("whoever waited with another total counts for ever", "TestMaxWaiting_CountsClaimsWithAnotherTotal", "past-for-ever", mutant.Cond("false")),
 
 	// Who holds.
 	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),

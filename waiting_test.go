@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // waited is what was told of those who wait: how many wait ahead, who holds, and
@@ -70,6 +72,106 @@ func TestObserver_IsToldWhenThePositionChanges(t *testing.T) {
 	})
 }
 
+// watchesWait returns the observer of a claim that waits for one slot, or for a, in a
+// process of its own.
+func watchesWait(t *testing.T, s *link, wait func(*Locker) func(context.Context) (*Lease, error)) *observer {
+	o := &observer{}
+	waits(t, wait(locker(t, withNotifications{linkTo(t, s.mem)}, &Options{Observer: o.tell})))
+	return o
+}
+
+func waitsForA(locks *Locker) func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock }
+
+func TestObserver_IsToldWhenOneAheadLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		leaves := waits(t, locker(t, linkTo(t, s.mem), nil).Mutex("a").Lock)
+		o := watchesWait(t, s, waitsForA)
+		time.Sleep(time.Minute)
+		leaves.cancel()
+		leaves.failed(context.Canceled)
+		time.Sleep(time.Minute)
+		if got := o.waited(); !strings.HasPrefix(got, "1 behind elsewhere after 0s, 0 behind elsewhere after ") || strings.Count(got, ",") != 1 {
+			t.Fatal(got)
+		}
+	})
+}
+
+// The first holder stays, and nobody comes to wait.
+func TestObserver_IsToldWhenOneOfTheHoldersLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		slot := func() *Lease {
+			l, err := locker(t, linkTo(t, s.mem), &Options{Note: "one"}).Semaphore("a", 2).TryAcquire(t.Context(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		_, second := slot(), slot()
+		o := watchesWait(t, s, func(locks *Locker) func(context.Context) (*Lease, error) {
+			return locks.Semaphore("a", 2).Slots(2).Lock
+		})
+		time.Sleep(time.Minute)
+		release(t, second)
+		time.Sleep(time.Minute)
+		if got := o.waited(); strings.Count(got, ",") != 1 {
+			t.Fatal(got)
+		}
+	})
+}
+
+// The hold goes on under another id, with the token that it had.
+func TestObserver_IsToldWhenAnotherHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		l := lock(t, locker(t, linkTo(t, s.mem), &Options{Note: "first"}), "a")
+		o := watchesWait(t, s, waitsForA)
+		ref, err := l.Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locker(t, linkTo(t, s.mem), &Options{Note: "second"}).Adopt(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := o.waited(); strings.Count(got, ",") != 1 || !strings.Contains(got, "second") {
+			t.Fatal(got)
+		}
+	})
+}
+
+// The store of ownersOnly knows the owner of a holder, and no more.
+type ownersOnly struct{ *link }
+
+func (s ownersOnly) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.link.Ask(ctx, c)
+	for i := range a.Holders {
+		a.Holders[i] = store.Entry{Granted: true, Owner: a.Holders[i].Owner}
+	}
+	return a, err
+}
+
+func TestObserver_IsToldWhenAnotherOwnerHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, o := newLink(t), &observer{}
+		l := lock(t, locker(t, linkTo(t, s.mem), &Options{Note: "first"}), "a")
+		waits(t, locker(t, ownersOnly{linkTo(t, s.mem)}, &Options{Observer: o.tell}).Mutex("a").Lock)
+		ref, err := l.Detach()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locker(t, linkTo(t, s.mem), &Options{Note: "second"}).Adopt(t.Context(), ref); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if got := o.waited(); strings.Count(got, ",") != 1 || !strings.Contains(got, "second") {
+			t.Fatal(got)
+		}
+	})
+}
+
 func TestObserver_IsToldOfWaitsInTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
@@ -111,6 +213,49 @@ func TestMaxWaiting_BeyondItLockFailsAtOnce(t *testing.T) {
 		another.release()
 		release(t, all[0].got())
 		waits(t, locks.With(&Options{MaxWaiting: 4}).Mutex("a").Lock)
+	})
+}
+
+// While a semaphore's total changes, claims with either wait for the one name.
+func TestMaxWaiting_CountsClaimsWithAnotherTotal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		bounded := locker(t, withNotifications{s}, &Options{MaxWaiting: 2})
+		held, err := locker(t, linkTo(t, s.mem), nil).Semaphore("a", 3).TryAcquire(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		acquire := func(total int) func(context.Context) (*Lease, error) {
+			return func(ctx context.Context) (*Lease, error) { return bounded.Semaphore("a", total).Acquire(ctx, 1) }
+		}
+		refused := func() {
+			t.Helper()
+			for _, total := range []int{3, 5} {
+				start := time.Now()
+				w := waits(t, acquire(total))
+				w.failed(ErrHeld)
+				same(t, "took", w.at.Sub(start), 0)
+				if held := heldBy(t, w.err); held.Slots != 3 || !strings.Contains(w.err.Error(), "MaxWaiting") {
+					t.Fatal(held, w.err)
+				}
+			}
+		}
+		first := waits(t, acquire(3))
+		second := waits(t, acquire(5))
+		refused()
+		// The claims with the other total wait alone: they count all the same.
+		first.cancel()
+		first.failed(context.Canceled)
+		third := waits(t, acquire(5))
+		refused()
+		second.cancel()
+		second.failed(context.Canceled)
+		fourth := waits(t, acquire(3))
+		refused()
+		release(t, held)
+		release(t, third.got())
+		release(t, fourth.got())
+		same(t, "kept", bounded.kept(), 0)
 	})
 }
 

@@ -23,6 +23,7 @@ type request struct {
 	p       *waiter       // in the local queue; nil: past it
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
+	past    bool          // it counts among those that wait past the local queue
 	pos     ahead         // what the observer was told last
 	values  values        // of the caller's context
 	orphans uint64        // of the scheduler, before the newest ask
@@ -55,12 +56,14 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		r.listen()
 	}
 	defer r.unlisten()
+	defer r.e.queues.leavePast(r)
 	for {
 		l, err := r.ask(ctx)
 		if l != nil || err != nil {
 			return l, err
 		}
 		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp)
+		r.e.queues.waitsPast(r)
 		r.tellWaiting(&r.refused.answer)
 		if r.claim.Try {
 			r.queue(ctx)

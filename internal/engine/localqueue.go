@@ -16,9 +16,10 @@ import (
 // wait here in line, in the order of arrival. While this process holds the name
 // and may hand it on, all wait here.
 type localQueues struct {
-	e  *engine
-	mu sync.Mutex
-	m  map[string]*localQueue
+	e    *engine
+	mu   sync.Mutex
+	m    map[string]*localQueue
+	past map[string]*past
 }
 
 const (
@@ -31,7 +32,8 @@ const (
 
 // A localQueue is there while somebody is inside it or in line, or the name is held by
 // a hold that may be handed on. All its claims have the same limit: one with
-// another limit asks the store past the local queue, which knows if it is a mistake.
+// another limit asks the store past the local queue, which knows if it is a mistake: see
+// past.
 type localQueue struct {
 	name        string
 	limit       int64
@@ -78,7 +80,9 @@ type refused struct {
 	when   time.Time
 }
 
-func (g *localQueues) init(e *engine) { g.e, g.m = e, map[string]*localQueue{} }
+func (g *localQueues) init(e *engine) {
+	g.e, g.m, g.past = e, map[string]*localQueue{}, map[string]*past{}
+}
 
 // enter waits until the claim may ask the store, or is handed the name: then it
 // returns the lease, and is not inside. It is not inside either if there is an
@@ -86,6 +90,11 @@ func (g *localQueues) init(e *engine) { g.e, g.m = e, map[string]*localQueue{} }
 func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant) (p *waiter, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
+	if most := w.l.s.MaxWaiting; most > 0 && g.waits(w.name) >= most { //mutant:any-number-waits
+		ahead := g.ahead(w.name)
+		g.mu.Unlock()
+		return nil, nil, w.tooMany(&ahead)
+	}
 	switch {
 	case at == nil:
 		at = &localQueue{name: w.name, limit: w.limit}
@@ -102,14 +111,9 @@ func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant)
 		g.mu.Unlock()
 		return nil, nil, nil
 	}
-	if most := w.l.s.MaxWaiting; most > 0 && at.waits() >= most { //mutant:any-number-waits
-		ahead := at.ahead()
-		g.mu.Unlock()
-		return nil, nil, w.tooMany(&ahead)
-	}
 	var ahead refused
 	if w.l.s.Observer != nil {
-		ahead = at.ahead()
+		ahead = g.ahead(w.name)
 	}
 	p = &waiter{w: w, ctx: ctx, queue: at, admitted: make(chan struct{}), outage: make(chan struct{}), prev: at.last}
 	if at.last == nil {

@@ -106,7 +106,7 @@ func (l *Locker) Waiters() int {
 	defer l.e.notifications.mu.Unlock()
 	l.e.leading.mu.Lock()
 	defer l.e.leading.mu.Unlock()
-	return len(l.e.queues.m) + len(l.e.notifications.waiting) + len(l.e.notifications.holds) + len(l.e.leading.m)
+	return len(l.e.queues.m) + len(l.e.queues.past) + len(l.e.notifications.waiting) + len(l.e.notifications.holds) + len(l.e.leading.m)
 }
 
 // Holds is how many holds are renewed.
