@@ -141,7 +141,7 @@ func besideEachOther(clocks []reading) store.Finding {
 func (s *Store) version(info string) store.Finding {
 	f := store.Finding{About: "version", Found: redisinfo.Version(info)}
 	major, minor, what := needMajor, needMinor, "is needed"
-	if s.durable {
+	if s.durable { //mutant:redis-durable-needs-more
 		major, minor, what = 7, 2, "is needed for durable=1" // WAITAOF
 	}
 	if redisinfo.Field(info, "valkey_version") == "" && redisinfo.TooOld(redisinfo.Field(info, "redis_version"), major, minor) {
@@ -197,7 +197,7 @@ func (s *Store) persistence(info string) store.Finding {
 		if redisinfo.Field(info, "aof_last_write_status") == "err" { //mutant:redis-disk-full
 			f.Err = fmt.Errorf("%w: the server cannot write its append-only file, as on a full disk, and takes no writes until it can: make room on its disk", store.ErrUnavailable)
 		}
-		if s.durable {
+		if s.durable { //mutant:redis-durable-is-said
 			f.Found = "an append-only file: nothing is told as granted before it is synced to it"
 		}
 		return f
@@ -205,7 +205,7 @@ func (s *Store) persistence(info string) store.Finding {
 	f.Found = "no append-only file: a restart loses what came after the last snapshot, or all"
 	replicas, _ := strconv.Atoi(redisinfo.Field(info, "connected_slaves"))
 	switch {
-	case s.durable:
+	case s.durable: //mutant:redis-durable-without-file
 		f.Err = fmt.Errorf("%w: %s: durable=1 needs one", store.ErrUnsupported, s.address)
 		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG SET appendfsync always\nredis-cli CONFIG REWRITE"
 	case redisinfo.Field(info, "rdb_last_bgsave_status") == "err": //mutant:redis-disk-full-snapshot

@@ -139,7 +139,7 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 	if err == nil && got < int64(s.replicas) { //mutant:redis-replicas-suffice
 		err = fmt.Errorf("%d of the %d replicas that must confirm it have, within %v", got, s.replicas, bound)
 	}
-	if err == nil && s.durable {
+	if err == nil && s.durable { //mutant:redis-disk-is-judged
 		err = notSynced(sync, syncBound)
 	}
 	if err == nil {

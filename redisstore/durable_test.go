@@ -105,12 +105,29 @@ func TestWhatIsNotOnDiskIsIndeterminate(t *testing.T) {
 // The servers that have WAITAOF.
 var syncing = map[string]func(testing.TB, ...string) *testserver.Server{"Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9}
 
+// syncsAsked is how often the server was asked what is on its disk.
+func syncsAsked(t testing.TB, server *testserver.Server) (n int) {
+	t.Helper()
+	info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, calls, ok := strings.Cut(info, "cmdstat_waitaof:calls="); ok {
+		fmt.Sscan(calls, &n)
+	}
+	return n
+}
+
 func TestWhatADurableStoreHasToldSurvivesARestart(t *testing.T) {
 	for name, start := range syncing {
 		t.Run(name, func(t *testing.T) {
 			server := start(t, "--appendonly", "yes", "--appendfsync", "always")
 			s := durable(t, clientOf(t, server.Addr), 0)
+			before := syncsAsked(t, server)
 			h := mustHold(t, s, mutex("n"))
+			if n := syncsAsked(t, server) - before; n < 2 { // a killed process loses nothing that it wrote: this is what a machine would lose
+				t.Fatalf("the disk was asked for %d times, want once for the server and once for the grant", n)
+			}
 			server.Kill()
 			server.Restart()
 			until(t, "the hold is renewed", func() bool {

@@ -28,8 +28,10 @@ func ExampleNew() {
 	// Output: Redis at 10.0.0.1:6379, database 0
 }
 
-// On a server with a replica and an append-only file, nothing that was granted is
-// forgotten by the loss of either.
+// On a server with a replica and an append-only file, what was granted is on the disk
+// and at the replica before it is told. So a restart loses none of it. A fail-over is on
+// the list all the same: where there are more replicas, one that has not confirmed can
+// take over.
 func ExampleOpen() {
 	s, err := redisstore.Open("redis://10.0.0.1:6379/0?replicas=1&durable=1", nil)
 	if err != nil {

@@ -12,6 +12,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 	t.Parallel()
 	const (
 		tooFew  = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"
+		besides = "TestBesideReplicasADurableStoreNeedsBoth"
 		written = "TestEachAnswerThatGivesSomethingIsWrittenForIt"
 		full    = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
 		trees   = "TestDifferential/{2_1}_16"
@@ -41,6 +42,12 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", "redis-wait-bounded", mutant.Value("4 * t")},
 		{"a notification tells what no replica may have", "TestANotificationCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1 || s.durable")},
 		{"a server that cannot sync is asked all the same", "TestDurableIsRefusedWhereTheServerCannot", "redis-durable-asked-before", mutant.Cond("err != nil && false")},
+		{"the disk is not waited for", "TestWhatIsNotSyncedIsNotTold", "redis-disk-is-judged", mutant.Cond("false")},
+		{"beside replicas the disk is not waited for", besides, "redis-disk-is-judged", mutant.Cond("err == nil && s.durable && s.replicas == 0")},
+		{"beside the disk no replica is waited for", besides, "redis-replicas-suffice", mutant.Cond("err == nil && got < int64(s.replicas) && !s.durable")},
+		{"a server that is too old for it is ok", "TestTheCheckTellsWhetherAServerCanBeDurable", "redis-durable-needs-more", mutant.Cond("false")},
+		{"a durable store is told as any", "TestTheCheckTellsWhetherAServerCanBeDurable", "redis-durable-is-said", mutant.Cond("false")},
+		{"a server without a file is ok for it", "TestTheCheckTellsWhetherAServerCanBeDurable", "redis-durable-without-file", mutant.Line("case false:")},
 		{"what is not on disk is told", "TestWhatIsNotOnDiskIsIndeterminate", "redis-not-on-disk", mutant.Line("case len(n) < 0:")},
 		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
 		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redis-denied-texts",

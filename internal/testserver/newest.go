@@ -21,6 +21,13 @@ func Redis8(t testing.TB, args ...string) *Server {
 	return redisOf(t, newest(t, "redis-8"), args)
 }
 
+// Redis8Cluster is RedisCluster of servers as Redis8 starts.
+func Redis8Cluster(t testing.TB, n int, args ...string) []*Server {
+	t.Helper()
+	masters, _ := redisCluster(t, newest(t, "redis-8"), n, false, args...)
+	return masters
+}
+
 // Valkey9 is Redis8 for a Valkey server of version 9.
 func Valkey9(t testing.TB, args ...string) *Server {
 	t.Helper()

@@ -61,7 +61,7 @@ func SharedRedises(t testing.TB, n int) []string {
 // replicas, and returns once all of them say that it works.
 func RedisCluster(t testing.TB, n int) []*Server {
 	t.Helper()
-	masters, _ := redisCluster(t, n, false)
+	masters, _ := redisCluster(t, "", n, false)
 	return masters
 }
 
@@ -80,7 +80,7 @@ func RedisClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server)
 // takes over for a machine that stands still for a few seconds.
 func RedisCalmClusterWithReplicas(t testing.TB, n int) (masters, replicas []*Server) {
 	t.Helper()
-	return redisCluster(t, n, true)
+	return redisCluster(t, "", n, true)
 }
 
 // TakeOverSoon has servers of a calm cluster, or calm Sentinels, do something
@@ -91,7 +91,8 @@ func TakeOverSoon(all ...*Server) {
 	}
 }
 
-func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Server) {
+// redisCluster starts a cluster of that program; of none, the one that is installed.
+func redisCluster(t testing.TB, program string, n int, replicated bool, args ...string) (masters, replicas []*Server) {
 	t.Helper()
 	const slots = 1 << 14
 	var all []*Server
@@ -102,7 +103,7 @@ func redisCluster(t testing.TB, n int, replicated bool) (masters, replicas []*Se
 			if busPort, err = freePort(t); err != nil {
 				return nil, err
 			}
-			return redisServer(t, dir, "", port, append(ownRedis(dir, port), "--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
+			return redisServer(t, dir, program, port, append(append(ownRedis(dir, port), args...), "--cluster-enabled", "yes", "--cluster-node-timeout", "15000",
 				"--cluster-port", strconv.Itoa(busPort), "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")...)
 		})
 		if err != nil {

@@ -1,0 +1,144 @@
+package redisstore
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// syncs are the arguments of a server that syncs what it writes before it answers.
+var syncs = []string{"--appendonly", "yes", "--appendfsync", "always"}
+
+// A grant is told once the disk of the primary and the replica have it: with either
+// missing it is indeterminate.
+func TestBesideReplicasADurableStoreNeedsBoth(t *testing.T) {
+	t.Parallel()
+	for name, start := range syncing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary := start(t, syncs...)
+			replica := testserver.RedisReplica(t, primary)
+			client := clientOf(t, primary.Addr)
+			s := durable(t, client, 1)
+			soonHold(t, s, mutex("both"))
+			lacks := func(what, name string) {
+				t.Helper()
+				_, err := s.Ask(t.Context(), mutex(name))
+				if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), what) {
+					t.Errorf("an ask: %v, want indeterminate for the %s", err, what)
+				}
+			}
+			replica.Freeze()
+			lacks("replica", "no replica")
+			replica.Thaw()
+			soonHold(t, s, mutex("both again"))
+			if err := client.ConfigSet(t.Context(), "appendfsync", "no").Err(); err != nil {
+				t.Fatal(err)
+			}
+			s.syncTime = 100 * time.Millisecond
+			until(t, "the replica confirms, and the disk does not", func() bool {
+				_, err := s.Ask(t.Context(), mutex("no disk"))
+				return err != nil && !store.Definite(err) && strings.Contains(err.Error(), "disk")
+			})
+		})
+	}
+}
+
+func TestADurableStoreBehindASentinel(t *testing.T) {
+	t.Parallel()
+	for name, start := range syncing {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary := start(t, syncs...)
+			testserver.RedisReplica(t, primary)
+			sentinel := testserver.RedisCalmSentinels(t, primary, 1)[0]
+			s, err := Open("redis+sentinel://"+sentinel.Addr+"/primary?replicas=1&durable=1", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			soonHold(t, s, mutex("n"))
+			if n := syncsAsked(t, primary); n < 2 {
+				t.Errorf("the disk was asked for %d times", n)
+			}
+		})
+	}
+}
+
+// Each server of a cluster is asked for the disk, and whether it has one, by itself.
+func TestADurableStoreOfACluster(t *testing.T) {
+	t.Parallel()
+	servers := testserver.Redis8Cluster(t, 3, syncs...)
+	s := durable(t, clusterClient(t, servers), 0)
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
+		h := mustHold(t, s, mutex(name))
+		if r := s.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
+			t.Fatal(r[0].Err)
+		}
+	}
+	for _, server := range servers {
+		if n := syncsAsked(t, server); n < 3 {
+			t.Errorf("the disk of %s was asked for %d times", server.Addr, n)
+		}
+	}
+	of := clientOf(t, servers[0].Addr)
+	if err := of.ConfigSet(t.Context(), "appendfsync", "no").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.syncTime = 100 * time.Millisecond
+	var unsynced int
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
+		_, err := s.Ask(t.Context(), mutex("of "+name))
+		switch {
+		case err == nil:
+		case store.Definite(err) || !strings.Contains(err.Error(), "disk"):
+			t.Errorf("%v, want indeterminate for the disk", err)
+		default:
+			unsynced++
+		}
+	}
+	if unsynced == 0 || unsynced == 12 {
+		t.Errorf("%d of 12 grants are not told, want those of one server in three", unsynced)
+	}
+}
+
+func TestWithoutTheRightToSyncNothingIsAsked(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis8(t, syncs...)
+	without := durable(t, user(t, server, "locks", rights(t)...), 0)
+	if _, err := without.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrDenied) {
+		t.Errorf("without +waitaof: %v, want not allowed", err)
+	}
+	if denied := denials(t, server); !slices.Contains(denied, "command waitaof") {
+		t.Errorf("the server refused %q", denied)
+	}
+	if n := clientOf(t, server.Addr).DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys were written", n)
+	}
+	mustHold(t, durable(t, user(t, server, "more", append(rights(t), "+waitaof")...), 0), mutex("m"))
+}
+
+func TestTheCheckTellsWhetherAServerCanBeDurable(t *testing.T) {
+	t.Parallel()
+	can := durable(t, clientOf(t, testserver.Redis8(t, syncs...).Addr), 0)
+	for about, want := range map[string]string{"version": "Redis 8", "persistence": "nothing is told as granted before it is synced"} {
+		if f := found(t, can, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
+			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
+		}
+	}
+	cannot := durable(t, clientOf(t, testserver.Redis8(t).Addr), 0)
+	if f := found(t, cannot, "persistence"); !errors.Is(f.Err, store.ErrUnsupported) || !strings.Contains(f.Text(), "durable=1") || !strings.Contains(f.Run, "appendonly yes") {
+		t.Errorf("without a file: %s %q, run %q", f.Level(), f.Text(), f.Run)
+	}
+	for version, ok := range map[string]bool{"7.0.15": false, "7.2.0": true} {
+		f := can.version("redis_version:" + version + "\r\n")
+		if ok && f.Err != nil || !ok && (!errors.Is(f.Err, store.ErrUnsupported) || !strings.Contains(f.Text(), "7.2")) {
+			t.Errorf("%s: %s %q", version, f.Level(), f.Text())
+		}
+	}
+}
