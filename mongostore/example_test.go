@@ -8,12 +8,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/mongostore"
 )
 
 // Locks by the client that a program has anyway.
 func ExampleNew() {
-	client, err := mongo.Connect(options.Client().ApplyURI("mongodb://db-1,db-2,db-3/?replicaSet=shop"))
+	uri, stop := exampleServer() // "mongodb://db-1,db-2,db-3/?replicaSet=shop"
+	defer stop()
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -34,4 +37,14 @@ func ExampleNew() {
 		return nil // one of all processes is here
 	})
 	fmt.Println(ran, err)
+	// Output: true <nil>
+}
+
+// exampleServer speaks as a MongoDB server does: the tests have no other.
+func exampleServer() (uri string, stop func()) {
+	s, err := mongosim.Serve("127.0.0.1:0", mongosim.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return s.URI(), s.Stop
 }

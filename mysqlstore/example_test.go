@@ -6,12 +6,15 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/mysqlstore"
 )
 
 // Locks on the connections that a program has anyway.
 func ExampleNew() {
-	db, err := sql.Open("mysql", "app:secret@tcp(db-1:3306)/shop")
+	dsn, stop := exampleServer() // "app:secret@tcp(db-1:3306)/shop"
+	defer stop()
+	db, err := sql.Open("mysql", dsn)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -32,6 +35,7 @@ func ExampleNew() {
 		return nil // one of all processes is here
 	})
 	fmt.Println(ran, err)
+	// Output: true <nil>
 }
 
 // For a user who may not make tables: what to hand to who may.
@@ -44,3 +48,6 @@ func ExampleSchema() {
 	fmt.Println(schema[:40])
 	// Output: CREATE TABLE IF NOT EXISTS `ops`.`locks`
 }
+
+// exampleServer is a MariaDB of the tests' own.
+func exampleServer() (dsn string, stop func()) { return testserver.ExampleMariaDB() }

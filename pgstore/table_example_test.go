@@ -2,23 +2,33 @@ package pgstore_test
 
 import (
 	"context"
+	"fmt"
 	"log"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/pgstore"
 )
 
 // The pool stays the caller's, and may be the one that the program works with.
 func ExampleNew() {
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, "postgres://app@db.internal/app")
+	url, stop := exampleServer() // "postgres://app@db.internal/app"
+	defer stop()
+	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer pool.Close()
+	_, err = pool.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS ops;
+		CREATE TABLE ops.invoice (id int, sent timestamptz, fence bigint);
+		INSERT INTO ops.invoice VALUES (42, NULL, 0)`)
+	if err != nil {
+		log.Fatal(err)
+	}
 	s, err := pgstore.New(pool, &pgstore.Options{Schema: "ops"})
 	if err != nil {
 		log.Fatal(err)
@@ -35,15 +45,19 @@ func ExampleNew() {
 	}
 	defer lease.Release()
 	// In the same database the token can be checked by the write itself.
-	_, err = pool.Exec(lease.Context(ctx), "UPDATE invoice SET sent = now(), fence = $1 WHERE id = 42 AND fence <= $1", lease.Token())
+	done, err := pool.Exec(lease.Context(ctx), "UPDATE ops.invoice SET sent = now(), fence = $1 WHERE id = 42 AND fence <= $1", lease.Token())
 	if err != nil {
 		log.Fatal(err)
 	}
+	fmt.Println("written:", done.RowsAffected() == 1)
+	// Output: written: true
 }
 
 // Settings of the pool that a URL has not.
 func ExampleParseURL() {
-	config, options, err := pgstore.ParseURL("postgres://app@db.internal/app?schema=ops")
+	url, stop := exampleServer() // "postgres://app@db.internal/app"
+	defer stop()
+	config, options, err := pgstore.ParseURL(url + "&schema=ops")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -58,4 +72,9 @@ func ExampleParseURL() {
 		log.Fatal(err)
 	}
 	defer s.Close()
+	fmt.Println("the table is in schema", options.Schema)
+	// Output: the table is in schema ops
 }
+
+// exampleServer is a PostgreSQL of the tests' own.
+func exampleServer() (url string, stop func()) { return testserver.ExamplePostgres() }

@@ -1,17 +1,21 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
 // The client is the one that you have already, and stays yours.
 func ExampleNew() {
-	client := redis.NewClient(&redis.Options{Addr: "10.0.0.1:6379"})
+	addr, stop := exampleServer()
+	defer stop()
+	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
 	s, err := redisstore.New(client, nil)
 	if err != nil {
@@ -24,8 +28,14 @@ func ExampleNew() {
 		return
 	}
 	defer locks.Close()
-	fmt.Println(s.Describe().Store)
-	// Output: Redis at 10.0.0.1:6379, database 0
+	err = locks.Mutex("invoice/42").Do(context.Background(), func(ctx context.Context) error {
+		fmt.Println("alone, with a token:", holdfast.LeaseFrom(ctx).Token() > 0)
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: alone, with a token: true
 }
 
 // On a server with a replica and an append-only file, what was granted is on the disk
@@ -45,3 +55,6 @@ func ExampleOpen() {
 	// Redis at 10.0.0.1:6379, database 0
 	// it can forget when it is [wiped fail-over clock step]
 }
+
+// exampleServer is a Redis of the tests' own.
+func exampleServer() (addr string, stop func()) { return testserver.ExampleRedis() }

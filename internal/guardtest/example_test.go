@@ -75,3 +75,39 @@ func Example() {
 	// the next: <nil>
 	// the first, late: true true true
 }
+
+// The same by [guard.Dialect.Do], which begins the transaction, checks the lease in it, and
+// tries again after a conflict.
+func Example_do() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, guard.SQLite.Schema()+"; CREATE TABLE invoice (id INTEGER, state TEXT); INSERT INTO invoice VALUES (42, 'new')"); err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(memstore.New(), nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	lease, err := locks.Mutex("invoice/42").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+	err = guard.SQLite.Do(ctx, db, nil, lease, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE invoice SET state = 'sent' WHERE id = 42")
+		return err
+	})
+	var state string
+	fmt.Println(err, db.QueryRowContext(ctx, "SELECT state FROM invoice").Scan(&state), state)
+	// Output: <nil> <nil> sent
+}

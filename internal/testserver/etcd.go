@@ -63,10 +63,10 @@ func EtcdTLS(t testing.TB, config *tls.Config, args ...string) *Server {
 // binary share: use a prefix of your own, and do not configure it.
 func SharedEtcd(t testing.TB) string {
 	t.Helper()
-	return share(t, "etcd", func(tb fataler, dir string) (*Server, error) {
-		return startEtcd(tb, dir, nil)
-	})
+	return sharedEtcd.share(t)
 }
+
+var sharedEtcd = sharedKind{"etcd", func(tb fataler, dir string) (*Server, error) { return startEtcd(tb, dir, nil) }}
 
 // EtcdCluster starts a cluster of n etcd servers for this test, and returns once
 // all of them know their leader.
@@ -202,20 +202,4 @@ func etcdStatus(addr string) (id, lead string, err error) {
 		return "", "", err
 	}
 	return status.Header.Member, status.Leader, nil
-}
-
-// ExampleEtcd starts an etcd server for an example, which has no test to end it.
-func ExampleEtcd() (addr string, stop func()) {
-	dir, err := os.MkdirTemp("", "holdfast-test-")
-	if err != nil {
-		panic(err)
-	}
-	s, err := startEtcd(panicker{}, dir, nil)
-	if err != nil {
-		panic(err)
-	}
-	return s.Addr, func() {
-		s.Stop()
-		os.RemoveAll(dir)
-	}
 }

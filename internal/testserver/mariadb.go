@@ -32,10 +32,12 @@ func MariaDB(t testing.TB, args ...string) *Server {
 // test binary share: use tables of your own, and do not configure it.
 func SharedMariaDB(t testing.TB) string {
 	t.Helper()
-	return share(t, "mariadb", func(tb fataler, dir string) (*Server, error) {
-		return startMariaDB(tb, dir, []string{"--max-connections=2000"})
-	})
+	return sharedMariaDB.share(t)
 }
+
+var sharedMariaDB = sharedKind{"mariadb", func(tb fataler, dir string) (*Server, error) {
+	return startMariaDB(tb, dir, []string{"--max-connections=2000"})
+}}
 
 // MariaDBDSN is how the driver comes to the superuser's database "locks" on the
 // server at addr, with further parameters ("parseTime=true").

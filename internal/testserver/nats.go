@@ -30,15 +30,10 @@ func NATS(t testing.TB, config string) *Server {
 // binary share: use a bucket of your own, and do not configure it.
 func SharedNATS(t testing.TB) string {
 	t.Helper()
-	return sharedNATS(t)
+	return sharedNATS.share(t)
 }
 
-func sharedNATS(t fataler) string {
-	t.Helper()
-	return share(t, "nats", func(tb fataler, dir string) (*Server, error) {
-		return startNATS(tb, dir, "")
-	})
-}
+var sharedNATS = sharedKind{"nats", func(tb fataler, dir string) (*Server, error) { return startNATS(tb, dir, "") }}
 
 // NATSCluster starts a cluster of n NATS servers for this test, and returns once
 // JetStream is ready on all of them.
@@ -165,24 +160,4 @@ func cached() string {
 		cache = filepath.Join(os.Getenv("HOME"), ".cache")
 	}
 	return filepath.Join(cache, "holdfast-test")
-}
-
-// ExampleNATS is a NATS server for an example, which has no test to end it: the one
-// that all tests of this binary share, if it has a TestMain for that.
-func ExampleNATS() (addr string, stop func()) {
-	if sharing() {
-		return sharedNATS(panicker{}), func() {}
-	}
-	dir, err := os.MkdirTemp("", "holdfast-test-")
-	if err != nil {
-		panic(err)
-	}
-	s, err := startNATS(panicker{}, dir, "")
-	if err != nil {
-		panic(err)
-	}
-	return s.Addr, func() {
-		s.Stop()
-		os.RemoveAll(dir)
-	}
 }

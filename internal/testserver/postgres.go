@@ -35,10 +35,12 @@ func Postgres(t testing.TB, args ...string) *Server {
 // this test binary share: use a schema of your own, and do not configure it.
 func SharedPostgres(t testing.TB) string {
 	t.Helper()
-	return share(t, "postgres", func(tb fataler, dir string) (*Server, error) {
-		return startPostgres(tb, dir, []string{"-c", "max_connections=300"})
-	})
+	return sharedPostgres.share(t)
 }
+
+var sharedPostgres = sharedKind{"postgres", func(tb fataler, dir string) (*Server, error) {
+	return startPostgres(tb, dir, []string{"-c", "max_connections=300"})
+}}
 
 // PostgresReplica starts an asynchronous replica of a PostgreSQL server for
 // this test, and returns once it can be read.

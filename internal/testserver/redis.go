@@ -39,9 +39,12 @@ func redisOf(t testing.TB, program string, args []string) *Server {
 // test binary share: use names of your own, and do not configure it.
 func SharedRedis(t testing.TB) string {
 	t.Helper()
-	return share(t, "redis", func(tb fataler, dir string) (*Server, error) {
-		return startRedis(tb, dir, "", nil)
-	})
+	return sharedRedis("redis").share(t)
+}
+
+// sharedRedis is a Redis server of its own for each kind.
+func sharedRedis(kind string) sharedKind {
+	return sharedKind{kind, func(tb fataler, dir string) (*Server, error) { return startRedis(tb, dir, "", nil) }}
 }
 
 // SharedRedises returns the addresses of n Redis servers that know nothing of
@@ -50,9 +53,7 @@ func SharedRedises(t testing.TB, n int) []string {
 	t.Helper()
 	all := make([]string, n)
 	for i := range all {
-		all[i] = share(t, "redis-"+strconv.Itoa(i+1), func(tb fataler, dir string) (*Server, error) {
-			return startRedis(tb, dir, "", nil)
-		})
+		all[i] = sharedRedis("redis-" + strconv.Itoa(i+1)).share(t)
 	}
 	return all
 }

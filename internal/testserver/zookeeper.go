@@ -35,15 +35,10 @@ func ZooKeeper(t testing.TB, settings ...string) *Server {
 // test binary share: use a prefix of your own.
 func SharedZooKeeper(t testing.TB) string {
 	t.Helper()
-	return sharedZooKeeper(t)
+	return sharedZooKeeper.share(t)
 }
 
-func sharedZooKeeper(t fataler) string {
-	t.Helper()
-	return share(t, "zookeeper", func(tb fataler, dir string) (*Server, error) {
-		return startZooKeeper(tb, dir, nil)
-	})
-}
+var sharedZooKeeper = sharedKind{"zookeeper", func(tb fataler, dir string) (*Server, error) { return startZooKeeper(tb, dir, nil) }}
 
 // ZooKeeperEnsemble starts n ZooKeeper servers that vote together, and returns
 // once all of them serve.
@@ -208,24 +203,4 @@ func zooKeeperSays(addr string) (string, error) {
 	}
 	b, err := io.ReadAll(c)
 	return string(bytes.TrimSpace(b)), err
-}
-
-// ExampleZooKeeper is a ZooKeeper server for an example, which has no test to end it:
-// the one that all tests of this binary share, if it has a TestMain for that.
-func ExampleZooKeeper() (addr string, stop func()) {
-	if sharing() {
-		return sharedZooKeeper(panicker{}), func() {}
-	}
-	dir, err := os.MkdirTemp("", "holdfast-test-")
-	if err != nil {
-		panic(err)
-	}
-	s, err := startZooKeeper(panicker{}, dir, nil)
-	if err != nil {
-		panic(err)
-	}
-	return s.Addr, func() {
-		s.Stop()
-		os.RemoveAll(dir)
-	}
 }

@@ -10,25 +10,42 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 )
 
 // A job that must begin elsewhere the moment its process dies.
 func ExampleNew() {
-	_ = func(ctx context.Context, pool *pgxpool.Pool, work func(context.Context) error) error {
-		s, err := pgadvisory.New(pool, &pgadvisory.Options{Tokens: true})
-		if err != nil {
-			return err
-		}
-		locks, err := holdfast.New(s, nil)
-		if err != nil {
-			return err
-		}
-		defer locks.Close()
-		// The context of work ends when the session is lost; until it has
-		// stopped, somebody else may be at it: so let it write with the token.
-		return locks.Mutex("importer").Do(ctx, work)
+	url, stop := exampleServer() // "postgres://app@db.internal/app"
+	defer stop()
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	defer pool.Close()
+	s, err := pgadvisory.New(pool, &pgadvisory.Options{Tokens: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(s, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	// The context of the function ends when the session is lost; until it has
+	// stopped, another process may be at it: so let it write with the token.
+	err = locks.Mutex("importer").Do(ctx, func(ctx context.Context) error {
+		fmt.Println("alone, with a token:", holdfast.LeaseFrom(ctx).Token() > 0)
+		return nil
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output: alone, with a token: true
 }
 
 // The balance is written by nobody else until this transaction ends.
@@ -77,3 +94,6 @@ func ExampleKeyOf() {
 	// advisory:12,34
 	// advisory:6496269355956695625
 }
+
+// exampleServer is a PostgreSQL of the tests' own.
+func exampleServer() (url string, stop func()) { return testserver.ExamplePostgres() }

@@ -8,27 +8,78 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/redisstore/redisguard"
 )
 
 // The state of an invoice is written only while nobody with a newer token has
 // been at it.
 func ExampleDo() {
-	_ = func(ctx context.Context, client redis.UniversalClient, lease *holdfast.Lease) error {
-		err := redisguard.Do(ctx, client, lease, "SET", "invoice:42", "sent").Err()
-		if errors.Is(err, holdfast.ErrLost) {
-			return fmt.Errorf("somebody else is at it: %w", err) // nothing was written
-		}
-		return err
+	addr, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	store, err := redisstore.New(client, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
+	locks, err := holdfast.New(store, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+	mark := func(state string) *holdfast.Lease {
+		lease, err := locks.Mutex("invoice/42").Lock(ctx)
+		if err != nil {
+			fmt.Println(err)
+			return nil
+		}
+		defer lease.Release()
+		fmt.Println(redisguard.Do(ctx, client, lease, "SET", "invoice:42", state).Err())
+		return lease
+	}
+	first := mark("new")
+	mark("sent")
+	// One that is late, and does not know that another has been at it, writes nothing.
+	err = redisguard.Do(ctx, client, first, "SET", "invoice:42", "new").Err()
+	fmt.Println(errors.Is(err, holdfast.ErrLost), client.Get(ctx, "invoice:42").Val())
+	// Output:
+	// <nil>
+	// <nil>
+	// true sent
 }
 
 // Several keys at once: they share a hash tag.
 func ExampleScript() {
+	addr, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	store, err := redisstore.New(client, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	locks, err := holdfast.New(store, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
 	pay := redisguard.NewScript(`
 		redis.call('SET', KEYS[1], 'paid')
 		return redis.call('RPUSH', KEYS[2], ARGV[1])`)
-	_ = func(ctx context.Context, client redis.UniversalClient, lease *holdfast.Lease) error {
-		return pay.Run(ctx, client, lease, []string{"{invoice:42}:state", "{invoice:42}:log"}, "paid by card").Err()
-	}
+	err = locks.Mutex("invoice/43").Do(ctx, func(ctx context.Context) error {
+		return pay.Run(ctx, client, holdfast.LeaseFrom(ctx), []string{"{invoice:43}:state", "{invoice:43}:log"}, "paid by card").Err()
+	})
+	fmt.Println(err, client.Get(ctx, "{invoice:43}:state").Val(), client.LRange(ctx, "{invoice:43}:log", 0, -1).Val())
+	// Output: <nil> paid [paid by card]
 }
+
+// exampleServer is a Redis of the tests' own.
+func exampleServer() (addr string, stop func()) { return testserver.ExampleRedis() }

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Each server has a client of its own; the majority is the retry.
+// Each server has a client of its own; the majority is the retry. The example asks for no
+// lock: a server that has just been started grants nothing for MaxTTL.
 func ExampleNew() {
 	var clients []*redis.Client
 	for _, addr := range []string{"10.0.0.1:6379", "10.0.1.1:6379", "10.0.2.1:6379"} {
