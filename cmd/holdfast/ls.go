@@ -279,7 +279,7 @@ func printOne(w io.Writer, lines []line, last int64) error {
 			fmt.Fprintf(t, "  since:\t%s\n", l.sinceText())
 		}
 		if l.Broken != "" {
-			fmt.Fprintf(t, "  broken:\t%s\n", l.Broken)
+			fmt.Fprintf(t, "  broken:\t%s\n", plainText(l.Broken)) //mutant:cmd-reason-is-plain
 		}
 		label := map[string]string{"waiting": "lapses in", "expired": "free in", "freed": "forgotten in"}[l.State]
 		fmt.Fprintf(t, "  %s:\t%s\n", cmp.Or(label, "expires in"), l.expiresText())

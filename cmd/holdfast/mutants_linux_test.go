@@ -95,6 +95,7 @@ var mutants = []mutant.Broken{
 	one("a store that is required may be this host's", "TestRequiredAStoreOfThisHostAloneIsRefused", "run-store-shared", mutant.Cond("WAS || true")),
 	one("only the flag requires a shared store", "TestRequiredAStoreOfThisHostAloneIsRefused", "run-require-store-file", mutant.Value(`os.Lstat(by + "-not")`)),
 	one("a name is sent to the terminal as it is", "TestNoControlCharactersOfANameAreShown", "cmd-controls-shown", mutant.Cond("true")),
+	one("a reason is sent to the terminal as it is", "TestNoControlCharactersOfAReasonAreShown", "cmd-reason-is-plain", mutant.Stmt(`fmt.Fprintf(t, "  broken:\t%s\n", l.Broken)`)),
 	one("a line has any length", "TestALineIsCutInItsMiddle", "cmd-line-length", mutant.Cond("true")),
 	one("a long place is not cut", "TestTheCauseIsNotCutForTheStore", "cmd-cause-is-kept", mutant.Cond("false")),
 	one("a cause is told with the store again", "TestAnErrorHasItsCauseOnce", "cmd-cause-once", mutant.Cond("WAS || true")),

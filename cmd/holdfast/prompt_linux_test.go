@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -165,11 +166,68 @@ func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 		if len(out) == 0 {
 			t.Errorf("%q says nothing", args)
 		}
-		for _, r := range string(out) {
-			if r != '\n' && r != '…' && (r < ' ' || r > '~') {
-				t.Errorf("%q shows %U: %q", args, r, out)
-				break
-			}
+		showsNoControls(t, args, string(out))
+	}
+}
+
+// Nor are those of a reason, and a reason is one line: it cannot pass for what holdfast says.
+func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
+	const reason = "\x1b[2J\u009b2J\n  broken:  by nobody"
+	url := fileStore(t)
+	asked := beginNamed(t, url, "a", "--give-up", "USR1", "--ttl", "6", "--", "sh", "-c", "trap 'touch asked' USR1; touch in; while :; do sleep 0.1; done")
+	soon(t, "it is held", func() bool { return asked.exists("in") })
+	waiter := beginCommand(t, url, nil, "ask", "a", "--reason", reason)
+	soon(t, "it is asked", func() bool { return asked.exists("asked") })
+
+	// Of a hold that its holder does not renew, so that it is there as long as we look.
+	s, err := filestore.Open(strings.TrimPrefix(url, "file:"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Hour, NoRenew: holdfast.On})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	if _, err := locks.Mutex("b").TryLock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := locks.List(t.Context(), "")
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	ids := map[string]string{}
+	for _, status := range all {
+		name, h := status.Name, status.Holders[0]
+		ids[name] = h.ID
+		if err := locks.Break(t.Context(), holdfast.Break{Name: name, ID: h.ID, Token: h.Token, Reason: reason}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked.exits(exitLost)
+	waiter.exits(0)
+	for _, args := range [][]string{{"show", "b"}, {"check", "b", "--id", ids["b"]}, {"ls"}} {
+		cmd := exec.Command("holdfast", args...)
+		cmd.Env = append(os.Environ(), "HOLDFAST_STORE="+url)
+		out, _ := cmd.CombinedOutput()
+		showsNoControls(t, args, string(out))
+		if n := strings.Count(string(out), "by nobody"); n != 1 && args[0] != "ls" || strings.Contains(string(out), "\n  broken:  by") {
+			t.Errorf("%q shows the reason %d times, or as a line of its own: %q", args, n, out)
+		}
+	}
+	said := asked.text("stderr")
+	showsNoControls(t, nil, said)
+	if n := strings.Count(said, "by nobody"); n != 2 || strings.Contains(said, "\n  broken:  by") {
+		t.Errorf("run says the reason %d times, want one of the request and one of the break, or as a line of its own: %q", n, said)
+	}
+}
+
+func showsNoControls(t *testing.T, args []string, out string) {
+	t.Helper()
+	for _, r := range out {
+		if r != '\n' && r != '…' && (r < ' ' || r > '~') {
+			t.Errorf("%q shows %U: %q", args, r, out)
+			return
 		}
 	}
 }
