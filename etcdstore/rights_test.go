@@ -91,6 +91,26 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	}
 }
 
+// Versions in which a leader that hung ends leases are warned of, and no others.
+func TestAVersionThatLosesLeasesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{
+		"3.4.23": true, "3.4.30": true, "3.4.31": false, "3.5.0": true, "3.5.12": true, "3.5.13": false, "3.5.13-rc.1": false, "3.6.0": false, "3.3.1": false, "4.4.1": false, "main": false, "": false,
+	} {
+		if got := hasFault(version); got != want {
+			t.Errorf("%q: %v, want %v", version, got, want)
+		}
+	}
+	all := openURL(t, "etcd://"+testserver.SharedEtcd(t)).Check(t.Context())
+	if len(all) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(all[0].Found, "etcd "), ":")
+	if f := all[0]; f.Warning != hasFault(version) || f.Warning != strings.Contains(f.Found, "fix it") {
+		t.Errorf("%s: %s %q", version, f.Level(), f.Found)
+	}
+}
+
 func TestWhoMayNotIsToldSo(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)

@@ -2,8 +2,13 @@ package natsstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -25,7 +30,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	case isNotFound(err):
 		f.Found = fmt.Sprintf("it is not there: the first claim makes it, on %s", servers(b.o.Replicas))
 	case err != nil:
-		f.Err = b.failed(err)
+		f.Err = b.failed(b.unread(err))
 	default:
 		info := stream.CachedInfo()
 		if f.Err = b.suits(&info.Config); f.Err != nil {
@@ -44,7 +49,34 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 			}
 		}
 	}
-	return append(all, f, store.Finding{About: "durability", Found: "sync_interval of the servers cannot be seen from here: unless it is always, a power cut loses what they had just acknowledged, and two may hold a name"})
+	all = append(all, f)
+	if f.Err == nil {
+		all = append(all, b.rights(ctx, stream))
+	}
+	return all
+}
+
+// rights tells whether this user may write to the bucket, by a write that is refused:
+// its key has no message, and it is sent for one that has a newest.
+func (b *backend) rights(ctx context.Context, stream jetstream.Stream) store.Finding {
+	f := store.Finding{About: "rights", Found: "this user may write to the bucket"}
+	if stream == nil {
+		f.Warning, f.Found = true, "whether this user may make the bucket was not checked: the first claim does that"
+		return f
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkPatience/2) // who may not gets no answer
+	defer cancel()
+	_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.writeTo(keyOf("holdfast doctor " + store.NewProcess().String()))},
+		jetstream.WithExpectLastSequencePerSubject(math.MaxInt64), jetstream.WithRetryAttempts(0))
+	refused := (*jetstream.APIError)(nil)
+	switch last := b.nc.LastError(); {
+	case errors.As(err, &refused) && (refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || refused.ErrorCode == wrongLastConstant):
+	case b.violated(last): //mutant:nats-rights-are-checked
+		f.Err = b.failed(last)
+	default:
+		f.Warning, f.Found = true, fmt.Sprintf("whether this user may write to the bucket was not checked: %v", err)
+	}
+	return f
 }
 
 func servers(n int) string {

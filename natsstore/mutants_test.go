@@ -51,6 +51,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"nobody looks once the others know of a mailbox", "TestABucketBehindALeafNode", "nats-nobody-looks-once-others", mutant.Stmt("var known <-chan time.Time")},
 		{"a domain is not written to", "TestABucketBehindALeafNode", "nats-domain-written", mutant.Cond("true")},
 		{"what is young is listed as old", "TestOldNamesAreListed", "nats-young-listed", mutant.Cond("err != nil || m.seq == 0 || begun < 0")},
+		{"who may not write is not found", "TestTheCheckFindsWhoMayNotWrite", "nats-rights-are-checked", mutant.Cond("false")},
 		{"a reading makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("b.prepared(ctx, true)")},
 		{"what was taken in is read until it is deleted", passed, "nats-taken-in-is-left-out", mutant.Cond("n.Version != \"\"")},
 		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},

@@ -145,6 +145,52 @@ func TestWhoMayNotIsToldSo(t *testing.T) {
 	}
 }
 
+// The check tells a user who may read and not write, one who may do neither, and that
+// nobody knows before there is a bucket. It writes nothing to find that out.
+func TestTheCheckFindsWhoMayNotWrite(t *testing.T) {
+	t.Parallel()
+	reads := `"$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast"`
+	locks := listed(t, "publish") + `, "$JS.API.STREAM.CREATE.KV_holdfast"`
+	user := func(name, publish string) string {
+		return fmt.Sprintf(`{ user: %s, password: secret, permissions: { publish: [%s], subscribe: [%s] } }`, name, publish, listed(t, "subscribe"))
+	}
+	addr := testserver.NATS(t, "authorization { users: [\n"+user("locks", locks)+"\n"+user("reads", reads)+"\n"+user("other", `"elsewhere"`)+"\n] }").Addr
+	found := func(who, about string) store.Finding {
+		t.Helper()
+		all := openAs(t, who, addr).Check(t.Context())
+		for _, f := range all {
+			if f.About == about {
+				return f
+			}
+		}
+		t.Fatalf("%s: nothing about %s in %+v", who, about, all)
+		return store.Finding{}
+	}
+	if f := found("locks", "rights"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "not checked") {
+		t.Errorf("without a bucket: %s %q", f.Level(), f.Text())
+	}
+	s := openAs(t, "locks", addr)
+	storetest.MustHold(t, s, storetest.Mutex(me, "made"))
+	last := func() uint64 {
+		stream, err := s.b.js.Stream(t.Context(), s.b.streamName())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stream.CachedInfo().State.LastSeq
+	}
+	before := last()
+	for who, want := range map[string]store.Level{"locks": store.LevelOK, "reads": store.LevelFailure} {
+		until(t, "it is told", func() bool { // a machine that stalls tells nobody in time
+			f := found(who, "rights")
+			return f.Level() == want && (want == store.LevelOK || errors.Is(f.Err, store.ErrDenied))
+		})
+	}
+	until(t, "it is told", func() bool { return errors.Is(found("other", "bucket holdfast").Err, store.ErrDenied) })
+	if after := last(); after != before {
+		t.Errorf("the check wrote: %d messages, and %d before", after, before)
+	}
+}
+
 // NATS tells it once, and who asks for the newest error of the connection is told it still when something else gets no answer.
 func TestWhoMayNotDeleteNotesIsNotDeniedAReadingLater(t *testing.T) {
 	t.Parallel()

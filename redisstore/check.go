@@ -110,6 +110,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	default:
 		all = append(all, s.version(info), s.role(info), s.persistence(info), redisinfo.Eviction(info), s.memory(info))
 	}
+	all = append(all, s.rights(ctx, server))
 	theirs, err := clock.Result()
 	if err != nil {
 		return append(all, store.Finding{About: "clock", Err: s.failed("read the clock", err)}), nil
@@ -181,7 +182,13 @@ func (s *Store) role(info string) store.Finding {
 		}
 		f.Found += fmt.Sprintf("; %s is %s, %s s behind", net.JoinHostPort(of.ip, of.port), of.state, of.lag)
 	}
-	if n, err := strconv.Atoi(redisinfo.Field(info, "connected_slaves")); err == nil && n < s.replicas {
+	n, err := strconv.Atoi(redisinfo.Field(info, "connected_slaves"))
+	switch {
+	case err != nil:
+	case n > 0 && s.replicas == 0: //mutant:redis-replica-that-lacks-grants
+		f.Warning = true
+		f.Found += ": one that takes over lacks what it had not received, and two may hold a name until the TTL of the first is over; set replicas (?replicas=1), or check the token"
+	case n < s.replicas:
 		f.Warning = true
 		f.Found += fmt.Sprintf(": %d must confirm what is told, so nothing is granted or renewed there until they do", s.replicas)
 	}

@@ -160,6 +160,40 @@ func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
 	}
 }
 
+// The check tells a user who may not lock, and changes nothing to find that out.
+func TestWhoMayNotLockIsFound(t *testing.T) {
+	t.Parallel()
+	for name, start := range versions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := start(t)
+			for who, c := range map[string]struct {
+				rights []string
+				want   store.Level
+				says   string
+			}{
+				"all":    {rights(t), store.LevelOK, "may run"},
+				"reader": {[]string{"~*", "&*", "-@all", "+@read", "+time", "+info"}, store.LevelFailure, "+eval "},
+				"few":    {append(rights(t), "-set", "-hdel"), store.LevelFailure, "+hdel +set"},
+				"some":   {append(rights(t), "resetkeys", "~holdfast:{jobs*"), store.LevelWarning, "holdfast:*"},
+			} {
+				s := storeOn(t, user(t, server, who, c.rights...), nil)
+				defer s.Close()
+				f := found(t, s, "rights")
+				if f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
+					t.Errorf("%s: %s %q, want %s with %q", who, f.Level(), f.Text(), c.want, c.says)
+				}
+				if (c.want == store.LevelFailure) != (errors.Is(f.Err, store.ErrDenied) && strings.Contains(f.Run, "ACL SETUSER")) {
+					t.Errorf("%s: %v, to be run: %q", who, f.Err, f.Run)
+				}
+			}
+			if n := clientOf(t, server.Addr).DBSize(t.Context()).Val(); n != 0 {
+				t.Errorf("the check wrote %d keys", n)
+			}
+		})
+	}
+}
+
 func TestAServerThatIsAwayIsFound(t *testing.T) {
 	t.Parallel()
 	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
@@ -175,9 +209,14 @@ func TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther(t *t
 	s := storeOn(t, clusterClient(t, masters), nil)
 	defer s.Close()
 	for _, m := range masters {
-		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelOK || !strings.HasPrefix(f.Text(), "master, 1 replicas") {
+		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelWarning || !strings.HasPrefix(f.Text(), "master, 1 replicas") || !strings.Contains(f.Text(), "?replicas=1") {
 			t.Errorf("%s %q", f.Level(), f.Text())
 		}
+	}
+	confirmed := storeOn(t, clusterClient(t, masters), &Options{Replicas: 1})
+	defer confirmed.Close()
+	if f := found(t, confirmed, "role of "+masters[0].Addr); f.Level() != store.LevelOK {
+		t.Errorf("where a replica must confirm: %s %q", f.Level(), f.Text())
 	}
 	for i, r := range replicas {
 		if f := found(t, s, "role of "+r.Addr); f.Level() != store.LevelOK || f.Text() != "replica of "+masters[i].Addr {

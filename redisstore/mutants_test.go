@@ -29,6 +29,8 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
+		{"who may not lock is not found", "TestWhoMayNotLockIsFound", "redis-rights-are-checked", mutant.Cond("false")},
+		{"a replica that lacks grants is ok", "TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther", "redis-replica-that-lacks-grants", mutant.Cond("false")},
 		{"a full disk is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full", mutant.Cond("false")},
 		{"a snapshot that failed is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full-snapshot", mutant.Cond("false")},
 		{"a primary that comes back empty is ok", "TestDangersOfPersistenceAreFound", "redis-empty-primary", mutant.Cond("WAS && false")},

@@ -389,7 +389,7 @@ func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
 func TestTheCheckWarnsOfReplicasThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	for n, want := range []store.Level{store.LevelOK, store.LevelOK, store.LevelWarning} {
+	for n, want := range []store.Level{store.LevelWarning, store.LevelOK, store.LevelWarning} {
 		f := found(t, confirmed(t, clientOf(t, c.primary.Addr), n), "role")
 		if f.Level() != want || !strings.Contains(f.Text(), c.replica.Addr+" is online") {
 			t.Errorf("%d replicas: %s %q", n, f.Level(), f.Text())
