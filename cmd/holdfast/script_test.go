@@ -112,7 +112,7 @@ func TestCommandOnRedis(t *testing.T) {
 		env.Values["server"] = s
 	}, slices.Concat(kept, shown, dies, raced, []string{"a-holder-is-asked-to-give-up", "at-least-for-keeps-the-name", "password-is-never-shown", "prove-needs-faults-and-enough-to-see", "readers-share",
 		"redis-of-several-servers", "run-json-tells-what-happens", "several-names", "store-cut-ends-the-command", "the-command-is-told", "wait-takes-nothing",
-		"waiting-is-bounded"})...)
+		"waiting-is-bounded", "a-skip-is-silent", "wiped-store-ends-the-command"})...)
 }
 
 func TestCommandOnPostgres(t *testing.T) {
@@ -128,7 +128,7 @@ func TestCommandOnPostgres(t *testing.T) {
 		env.Setenv("PGUSER", "postgres")
 		env.Setenv("HOLDFAST_STORE", "postgres://"+server.Addr+"/postgres?sslmode=disable&table=locks_"+store.NewProcess().String())
 	}, slices.Concat(kept, shown, dies, raced, []string{"at-least-for-keeps-the-name", "readers-share", "run-json-tells-what-happens", "several-names", "store-cut-ends-the-command",
-		"wait-takes-nothing"})...)
+		"wait-takes-nothing", "wiped-store-ends-the-command"})...)
 }
 
 func TestCommandOnEtcd(t *testing.T) {
