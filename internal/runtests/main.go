@@ -2,9 +2,9 @@
 // says what gotestsum cannot: whether a test was skipped that had to run, and
 // whether a package or a module was left out.
 //
-//	go run ./internal/runtests [-strict] [-m DIR]... -- [go test flags]
+//	go run ./internal/runtests [-strict] [-m DIR[=MODFILE]]... -- [go test flags]
 //
-// The modules of the workspace are tested together, each -m by itself. With -strict a skip that
+// The modules of the workspace are tested together, each -m by itself, and with another go.mod where one is named. With -strict a skip that
 // is not on the list in skips.go is a failure: a test
 // that did not run for want of a server has proved nothing. Whatever failed
 // makes the exit status 1, and nothing is run again.
@@ -24,10 +24,10 @@ func main() {
 	strict := flag.Bool("strict", false, "a skip that is not on the list is a failure")
 	format := flag.String("format", "pkgname", "the `FORMAT` in which gotestsum prints")
 	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for the workspace and for each module")
-	root := flag.String("root", ".", "`DIR` of the workspace, if there is one: of each module below it the tests must be run")
+	root := flag.String("root", ".", "`DIR` of the workspace, if there is one: of each module below it the tests must be run; empty: test no workspace")
 	tools := flag.String("tools", "internal/tools", "`DIR` of the module that has gotestsum")
 	var apart []string
-	flag.Func("m", "`DIR` of a module beside the workspace whose tests to run; may be repeated", func(dir string) error {
+	flag.Func("m", "`DIR` of a module beside the workspace whose tests to run; DIR=MODFILE: with that file as its go.mod; may be repeated", func(dir string) error {
 		apart = append(apart, dir)
 		return nil
 	})
@@ -76,6 +76,7 @@ type group struct {
 	dir      string
 	packages string   // the pattern
 	env      []string // besides our own
+	modfile  []string // the flag that names another go.mod, if any
 }
 
 // file names the file with the events of the group.
@@ -96,15 +97,20 @@ const workspace = "work"
 // groupsOf are the workspace, if there is one, and the modules apart; and, if there is one, the modules below it that are in
 // no group, each as a failure.
 func groupsOf(root string, apart []string) (groups []*group, left []string, err error) {
-	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil {
-		g := &group{root, workspace, []string{"GOWORK="}} // the one above the directory, whatever our own environment says
+	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil && root != "" {
+		g := &group{dir: root, packages: workspace, env: []string{"GOWORK="}} // the one above the directory, whatever our own environment says
 		groups = append(groups, g)
 		if left, err = leftOut(g, apart); err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, dir := range apart {
-		groups = append(groups, &group{dir, "./...", []string{"GOWORK=off"}})
+		g := &group{packages: "./...", env: []string{"GOWORK=off"}}
+		dir, file, other := strings.Cut(dir, "=")
+		if g.dir = dir; other {
+			g.modfile = []string{"-modfile=" + file}
+		}
+		groups = append(groups, g)
 	}
 	if groups == nil {
 		return nil, nil, fmt.Errorf("there is no workspace in %s, and no module is named", root)
@@ -119,6 +125,7 @@ func leftOut(work *group, apart []string) (left []string, err error) {
 		return nil, err
 	}
 	for _, dir := range apart {
+		dir, _, _ = strings.Cut(dir, "=")
 		abs, err := filepath.Abs(dir)
 		if err != nil {
 			return nil, err
@@ -145,7 +152,7 @@ func leftOut(work *group, apart []string) (left []string, err error) {
 
 // list is what go list prints of the group, by line.
 func (g *group) list(args ...string) (lines []string, err error) {
-	cmd := exec.Command("go", append([]string{"-C", g.dir, "list"}, args...)...)
+	cmd := exec.Command("go", slices.Concat([]string{"-C", g.dir, "list"}, g.modfile, args)...)
 	cmd.Env, cmd.Stderr = append(os.Environ(), g.env...), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -164,7 +171,7 @@ type gotestsum struct {
 
 // tests runs all tests of the group, and reads what came of them.
 func (s *gotestsum) tests(g *group, flags []string) *result {
-	test := slices.Concat([]string{"go", "-C", g.dir, "test", "-json"}, flags, []string{g.packages})
+	test := slices.Concat([]string{"go", "-C", g.dir, "test", "-json"}, g.modfile, flags, []string{g.packages})
 	// Raw, as it has no flag for the directory.
 	own := []string{"--format=" + s.format, "--format-icons=text", "--format-hide-empty-pkg",
 		"--hide-summary=skipped", "--jsonfile=" + s.events, "--raw-command", "--"}

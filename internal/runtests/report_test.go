@@ -102,6 +102,9 @@ func TestWhateverFailsIsAFailure(t *testing.T) {
 			[]string{"example.org/x/p.TestServer\n"}},
 		{"a skip that is on the list, strict", "", good + `func TestDelay(t *testing.T) { t.Skip("the store lacks \"lock delay\": sessions end") }`, "-strict --", 0, "1 passed, 0 failed, 1 skipped",
 			[]string{"skipped, a promise that the store says it does not make:\n\texample.org/x/p.TestDelay\n"}},
+		{"a skip whose whole reason is on the list, strict", "", good + `func TestEachMutant(t *testing.T) { t.Skip("the mutants are tried by make mutants and make nightly") }`, "-strict --", 0, "1 passed, 0 failed, 1 skipped",
+			[]string{"skipped, mutants, which make nightly tries:\n"}},
+		{"a skip whose reason only ends like one on the list, strict", "", good + `func TestEachMutant(t *testing.T) { t.Skip("no server, and the mutants are tried by make mutants and make nightly") }`, "-strict --", 1, "1 passed, 1 failed, 1 skipped", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -211,6 +214,20 @@ func TestWhatIsLeftOutIsAFailure(t *testing.T) {
 				t.Errorf("%s, %q: exit status %d, want %d and %q:\n%s", c.uses, c.args, exit, c.exit, says, out)
 			}
 		}
+	}
+}
+
+// A module is tested with the go.mod that is named for it, and no workspace with it.
+func TestAModuleIsTestedWithAnotherGoMod(t *testing.T) {
+	t.Parallel()
+	dir := module(t, "a", "", good+`func TestLess(t *testing.T) { t.Skip("no server") }`)
+	other := filepath.Join(t.TempDir(), "go.mod")
+	if err := os.WriteFile(other, []byte("module example.org/other\n\ngo 1.26\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, exit := runtests(t, "-strict", "-root=", "-m", dir+"="+other, "--")
+	if exit != 1 || !strings.Contains(out, "example.org/other/p.TestLess\n") || !strings.HasSuffix(out, "\n1 passed, 1 failed, 1 skipped\n") || !strings.Contains(out, "1 packages of 1 modules\n") {
+		t.Errorf("exit status %d:\n%s", exit, out)
 	}
 }
 

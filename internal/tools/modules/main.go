@@ -2,7 +2,8 @@
 //
 //	modules list                the directory of each, the root first
 //	modules tidy [-diff]        make go.mod and go.sum of each, and go.work.sum, what the code needs; or fail if one is not
-//	modules alone DIRS ARGS...  run go ARGS in the modules in DIRS, with commas between them, each with the versions that it asks for itself
+//	modules alone DIRS ARGS...  run go ARGS in the modules in DIRS, with commas between them, each with the versions that it asks for itself;
+//	                            DIRS may be "oldest": all but those that ask for the newest drivers. ARGS of test: flags alone
 //	modules proxy DIR VERSION   write to DIR what a module proxy has of them, as if they were tagged
 //	modules tag [-do] VERSION   print what tags all of them alike, or do it
 //

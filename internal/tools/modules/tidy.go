@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -104,43 +103,6 @@ func (m *module) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "GOWORK=off")
 	return cmd
-}
-
-// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, and
-// with the modules of the repository as the tree has them.
-func alone(all []*module, dirs string, args []string) error {
-	var failed []string
-	for _, m := range all {
-		if !slices.Contains(strings.Split(dirs, ","), m.dir) {
-			continue
-		}
-		err := func() error {
-			dir, err := os.MkdirTemp("", "modules-")
-			if err != nil {
-				return err
-			}
-			defer os.RemoveAll(dir)
-			if _, err := m.copyTo(dir, all); err != nil {
-				return err
-			}
-			file := "-modfile=" + filepath.Join(dir, "go.mod")
-			tidy := m.command("go", "mod", "tidy", file) // what its sum lacks of the others' needs
-			if out, err := tidy.CombinedOutput(); err != nil {
-				return fmt.Errorf("go mod tidy: %w\n%s", err, out)
-			}
-			cmd := m.command("go", append([]string{args[0], file}, args[1:]...)...)
-			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-			return cmd.Run()
-		}()
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "modules: in %s: %v\n", m.dir, err)
-			failed = append(failed, m.dir)
-		}
-	}
-	if len(failed) > 0 {
-		return fmt.Errorf("go %s fails in %s", args[0], strings.Join(failed, ", "))
-	}
-	return nil
 }
 
 // replaced is a go.mod in which the other modules are those of the tree.

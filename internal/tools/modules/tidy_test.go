@@ -97,19 +97,6 @@ func TestAGoWorkSumThatIsNotWhatIsNeededIsMended(t *testing.T) {
 	}
 }
 
-func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
-	repository(t)
-	if err := run([]string{"alone", "a", "vet", "./..."}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile("root.go", []byte("package holdfast\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := run([]string{"alone", ".,a", "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "fails in a") {
-		t.Errorf("%v, want one that names the module", err)
-	}
-}
-
 // A release names all modules by its version, and tags each of them.
 func TestAllModulesAreTaggedAlike(t *testing.T) {
 	repository(t)

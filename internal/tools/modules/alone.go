@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// newest are the modules that ask for the newest drivers, or for no driver. All others ask for the oldest that will do.
+var newest = []string{"bench", "cmd/holdfast", "internal/tools"}
+
+// named are the modules in these directories, with commas between them; "oldest" is all that ask for the oldest drivers.
+func named(all []*module, dirs string) (these []*module, err error) {
+	if dirs == "oldest" {
+		return slices.DeleteFunc(slices.Clone(all), func(m *module) bool { return slices.Contains(newest, m.dir) }), nil
+	}
+	for dir := range strings.SplitSeq(dirs, ",") {
+		i := slices.IndexFunc(all, func(m *module) bool { return m.dir == dir })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no module in %q: modules list prints the directories", dir)
+		}
+		these = append(these, all[i])
+	}
+	return these, nil
+}
+
+// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, and
+// with the modules of the repository as the tree has them. Tests are run by internal/runtests, which fails on a
+// skipped test that had to run.
+func alone(all []*module, dirs string, args []string) error {
+	these, err := named(all, dirs)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp("", "modules-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	tests := []string{"run", "./internal/runtests", "-strict", "-root="}
+	var failed []string
+	for i, m := range these {
+		file, err := m.alone(all, filepath.Join(tmp, fmt.Sprint(i)))
+		if err == nil && args[0] == "test" {
+			tests = append(tests, "-m", m.dir+"="+file)
+			continue
+		}
+		if err == nil {
+			err = shown(m.command("go", append([]string{args[0], "-modfile=" + file}, args[1:]...)...))
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "modules: in %s: %v\n", m.dir, err)
+			failed = append(failed, m.dir)
+		}
+	}
+	if len(failed) > 0 {
+		return fmt.Errorf("go %s fails in %s", args[0], strings.Join(failed, ", "))
+	}
+	if args[0] == "test" {
+		return shown(exec.Command("go", slices.Concat(tests, []string{"--"}, args[1:])...))
+	}
+	return nil
+}
+
+// alone writes to a directory what -modfile names to have the module by itself.
+func (m *module) alone(all []*module, dir string) (file string, err error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	if _, err := m.copyTo(dir, all); err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, "go.mod")
+	tidy := m.command("go", "mod", "tidy", "-modfile="+file) // what its sum lacks of the others' needs
+	if out, err := tidy.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go mod tidy: %w\n%s", err, out)
+	}
+	return file, nil
+}
+
+// shown runs a command that prints where we do.
+func shown(cmd *exec.Cmd) error {
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}

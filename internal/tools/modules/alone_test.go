@@ -1,0 +1,90 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+)
+
+func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
+	repository(t)
+	if err := run([]string{"alone", "a", "vet", "./..."}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("root.go", []byte("package holdfast\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dirs := range []string{".,a", "oldest"} {
+		if err := run([]string{"alone", dirs, "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "fails in a") {
+			t.Errorf("%s: %v, want one that names the module", dirs, err)
+		}
+	}
+}
+
+func TestAModuleThatIsNotThereIsRefused(t *testing.T) {
+	repository(t)
+	for _, dirs := range []string{"b", ".,b", "", "a,"} {
+		if err := run([]string{"alone", dirs, "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "there is no module in") {
+			t.Errorf("%q: %v, want an error that names it", dirs, err)
+		}
+	}
+}
+
+// No module is left out of the tests with the oldest drivers but those that ask for the newest.
+func TestTheOldestDriversAreTriedInEachModuleThatAsksForThem(t *testing.T) {
+	t.Chdir("../../..")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	these, err := named(all, "oldest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if slices.Contains(these, m) == slices.Contains(newest, m.dir) {
+			t.Errorf("%s: tried %v", m.dir, slices.Contains(these, m))
+		}
+	}
+	for _, dir := range newest {
+		if !slices.ContainsFunc(all, func(m *module) bool { return m.dir == dir }) {
+			t.Errorf("there is no module in %s", dir)
+		}
+	}
+	parts, err := os.ReadFile("scripts/nightly-parts")
+	if err != nil || !strings.Contains(string(parts), "modules alone oldest test ") {
+		t.Errorf("make nightly does not try them (%v)", err)
+	}
+}
+
+// The tests of guard are a module of their own. Alone it has the drivers that users of the stores have at least.
+func TestGuardIsTriedWithTheOldestDriversOfTheStores(t *testing.T) {
+	t.Chdir("../../..")
+	asks := func(dir, path string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := modfile.Parse("go.mod", text, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range file.Require {
+			if r.Mod.Path == path {
+				return r.Mod.Version
+			}
+		}
+		t.Fatalf("%s does not ask for %s", dir, path)
+		return ""
+	}
+	for store, driver := range map[string]string{"pgstore": "github.com/jackc/pgx/v5", "mysqlstore": "github.com/go-sql-driver/mysql"} {
+		if have, want := asks("internal/guardtest", driver), asks(store, driver); have != want {
+			t.Errorf("it asks for %s %s, and %s for %s", driver, have, store, want)
+		}
+	}
+}
