@@ -72,7 +72,7 @@ var rooms = []room{
 
 	// What brings stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},
-	{[]string{"open/all"}, append([]string{"open"}, stores...)},
+	{[]string{"open/all"}, append([]string{"open", "store", "store/scheme"}, stores...)},
 	{[]string{"prove"}, append(append([]string{"", "open", "open/all", "store", "store/storetest/contain", "internal/clock", porcupine, goredis, pgx, mysql, gozk, sys}, etcd...), stores...)},
 	{[]string{"cmd/holdfast"}, append([]string{"", "open", "open/all", "store", "store/scheme", "prove", "internal/clock", "cmd/holdfast/internal/front",
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "charm.land/bubbletea/v2", "github.com/charmbracelet/x/term", "cmd/holdfast/internal/report", sys, goredis}, stores...)}, // goredis: to silence its own log

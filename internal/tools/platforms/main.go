@@ -1,6 +1,6 @@
 // Command platforms compiles nothing: it type-checks all packages of the
 // workspace, or else of the module, their tests and all that they import, for each GOOS/GOARCH that it is
-// given, and runs the analyses of go vet on them, and three more: that each imports only
+// given, what has files behind a build tag also with the tag for one of them, and runs the analyses of go vet on them, and three more: that each imports only
 // what it may (imports.go), that none has a name that says nothing (names.go), and that what
 // others can use has a doc comment (docs.go).
 //
@@ -62,21 +62,46 @@ func everything(goos string) (patterns []string) {
 	return patterns
 }
 
+// tagged are the tags by which the command is built without drivers.
+var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files"}
+
+// withTags are the patterns of the packages that have files which are there only with such a tag.
+var withTags = []string{"./cmd/holdfast/...", "./open/all/...", "./prove/..."}
+
+// taggedOn is the platform on which the tags are tried: they take two thirds as long as all without tags, and go vet tries them
+// on this machine.
+const taggedOn = "windows/amd64"
+
 // mode is what is loaded of each package: all from the source, so that nothing is compiled.
 var mode = packages.LoadAllSyntax
 
 // problems is what is wrong on a platform: that packages cannot be built, or
-// else what vet finds in those of the module.
+// else what vet finds in those of the module, and in those that tags change.
 func problems(platform string) (all []string) {
+	goos, _, _ := strings.Cut(platform, "/")
+	patterns := everything(goos)
+	all = build(platform, "", patterns)
+	if has := slices.DeleteFunc(slices.Clone(withTags), func(p string) bool { return !slices.Contains(patterns, p) }); platform == taggedOn && len(has) > 0 {
+		for _, tags := range tagged {
+			all = append(all, build(platform, tags, has)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all) // a file is in a package, in that with its tests, and in it with tags
+}
+
+// build is what is wrong with packages that are built for a platform with tags.
+func build(platform, tags string, patterns []string) (all []string) {
 	goos, goarch, ok := strings.Cut(platform, "/")
 	if !ok {
 		return []string{"not of the form GOOS/GOARCH"}
 	}
 	pkgs, err := packages.Load(&packages.Config{
-		Mode:  mode | packages.NeedModule,
-		Tests: true,
-		Env:   append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
-	}, everything(goos)...)
+		Mode:       mode | packages.NeedModule,
+		Tests:      tags == "", // which have no such files
+		BuildFlags: []string{"-tags=" + tags},
+		Env:        append(os.Environ(), "GOOS="+goos, "GOARCH="+goarch, "CGO_ENABLED=0"),
+	}, patterns...)
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -103,6 +128,5 @@ func problems(platform string) (all []string) {
 			all = append(all, fmt.Sprintf("%s: %s", a.Package.Fset.Position(d.Pos), d.Message))
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all) // a file is in a package, and in that with its tests
+	return all
 }

@@ -5,6 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/OpenPeeDeeP/depguard/v2"
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/copylock"
 )
 
 // written writes files below a directory.
@@ -48,6 +52,52 @@ func TestWhatIsWrongOnOnePlatformIsFoundThere(t *testing.T) {
 		found := strings.Join(problems(platform), "\n")
 		if want == "" && found != "" || !strings.Contains(found, want) {
 			t.Errorf("%s: found %q, want %q", platform, found, want)
+		}
+	}
+}
+
+// What is wrong in a module below the root, or is imported there against a rule, is found where go.work names that module.
+func TestWhatIsWrongInANestedModuleIsFound(t *testing.T) {
+	dir := t.TempDir()
+	require := "\nrequire " + own + " v0.0.0\n\nreplace " + own + " => ../\n"
+	written(t, dir, map[string]string{
+		"go.work":                 "go 1.26\n\nuse (\n\t.\n\t./bench\n\t./pgstore\n\t./prove\n\t./redisstore\n)\n",
+		"go.mod":                  "module " + own + "\n\ngo 1.26\n",
+		"store/store.go":          "package store\n",
+		"guard/guard.go":          "package guard\n",
+		"bench/go.mod":            "module " + own + "/bench\n\ngo 1.26\n",
+		"bench/bench.go":          "package main\n\nfunc main() { missingInBench() }\n",
+		"pgstore/go.mod":          "module " + own + "/pgstore\n\ngo 1.26\n" + require,
+		"pgstore/pg.go":           "package pgstore\n\nimport (\n\t_ \"" + own + "/guard\"\n\t_ \"" + own + "/store\"\n)\n",
+		"redisstore/go.mod":       "module " + own + "/redisstore\n\ngo 1.26\n" + require,
+		"redisstore/redis.go":     "package redisstore\n\nimport \"sync\"\n\nfunc Copy(m *sync.Mutex) { n := *m; _ = &n }\n",
+		"redisstore/x_darwin.go":  "package redisstore\n\nvar _ = missing\n",
+		"prove/go.mod":            "module " + own + "/prove\n\ngo 1.26\n",
+		"prove/lean.go":           "//go:build holdfast_lean\n\npackage prove\n\nvar _ = missingInLean\n",
+		"prove/files.go":          "//go:build holdfast_files\n\npackage prove\n\nvar _ = missingInFiles\n",
+		"prove/prove.go":          "package prove\n",
+		"redisstore/in/x_test.go": "package in\n\nimport \"sync\"\n\nfunc Copy(m *sync.Mutex) { n := *m; _ = &n }\n",
+	})
+	t.Chdir(dir)
+	t.Setenv("GOWORK", "") // as found, whatever this test is run with
+	a, err := depguard.NewAnalyzer(imports(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(was []*analysis.Analyzer) { vet = was }(vet)
+	vet = []*analysis.Analyzer{a, copylock.Analyzer}
+	for platform, want := range map[string][]string{
+		"windows/amd64": {"redis.go:5:33: assignment copies lock value", "x_test.go:5:33: assignment copies lock value", "pg.go:4:2: import '" + own + "/guard' is not allowed", "undefined: missingInLean", "undefined: missingInFiles"},
+		"darwin/arm64":  {"undefined: missing", "undefined: missingInBench"},
+	} {
+		found := problems(platform)
+		for _, says := range want {
+			if !strings.Contains(strings.Join(found, "\n"), says) {
+				t.Errorf("%s: want %q in\n%s", platform, says, strings.Join(found, "\n"))
+			}
+		}
+		if platform == "windows/amd64" && len(found) != len(want) {
+			t.Errorf("%s: found %d, want %d:\n%s", platform, len(found), len(want), strings.Join(found, "\n"))
 		}
 	}
 }
