@@ -2,12 +2,9 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/mod/modfile"
 )
 
 func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
@@ -64,26 +61,8 @@ func TestTheOldestDriversAreTriedInEachModuleThatAsksForThem(t *testing.T) {
 // The tests of guard are a module of their own. Alone it has the drivers that users of the stores have at least.
 func TestGuardIsTriedWithTheOldestDriversOfTheStores(t *testing.T) {
 	t.Chdir("../../..")
-	asks := func(dir, path string) string {
-		t.Helper()
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := modfile.Parse("go.mod", text, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range file.Require {
-			if r.Mod.Path == path {
-				return r.Mod.Version
-			}
-		}
-		t.Fatalf("%s does not ask for %s", dir, path)
-		return ""
-	}
 	for store, driver := range map[string]string{"pgstore": "github.com/jackc/pgx/v5", "mysqlstore": "github.com/go-sql-driver/mysql"} {
-		if have, want := asks("internal/guardtest", driver), asks(store, driver); have != want {
+		if have, want := requiredBy(t, "internal/guardtest")[driver], requiredBy(t, store)[driver]; have != want || want == "" {
 			t.Errorf("it asks for %s %s, and %s for %s", driver, have, store, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,6 +109,9 @@ func TestAllModulesAreTaggedAlike(t *testing.T) {
 		}
 		return string(out)
 	}
+	if err := os.WriteFile("bench/go.mod", []byte("module "+own+"/bench\n\ngo 1.26.0\n"), 0o600); err != nil { // which is published to nobody
+		t.Fatal(err)
+	}
 	git("init", "-q")
 	git("add", "go.work", "go.mod", "root.go", "a", "bench")
 	git("commit", "-qm", "first")
@@ -115,8 +119,21 @@ func TestAllModulesAreTaggedAlike(t *testing.T) {
 		t.Setenv("GIT_"+name+"_NAME", "a")
 		t.Setenv("GIT_"+name+"_EMAIL", "a@example.org")
 	}
-	if err := run([]string{"tag", "v1.2.3"}); err != nil || git("tag") != "" {
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dry bytes.Buffer
+	if err := tag(&dry, all, "v1.2.3", false); err != nil || git("tag") != "" || git("status", "--porcelain", "-uno") != "" {
 		t.Fatalf("a dry run: %v, tags %q", err, git("tag"))
+	}
+	if want := `in a/go.mod go.work: v0.0.0 becomes v1.2.3
+git commit -m Release v1.2.3 -- a/go.mod go.work
+git tag -a -m holdfast v1.2.3 v1.2.3
+git tag -a -m holdfast v1.2.3 a/v1.2.3
+push them in one go: git push --atomic origin HEAD v1.2.3 a/v1.2.3
+`; dry.String() != want {
+		t.Errorf("a dry run prints\n%s, want\n%s", &dry, want)
 	}
 	if err := run([]string{"tag", "-do", "v1.2.3"}); err == nil {
 		t.Fatal("there are files that are not committed, and it has tagged")

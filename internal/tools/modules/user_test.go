@@ -3,17 +3,14 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/mod/modfile"
-	"golang.org/x/mod/semver"
 )
 
 // A user is somebody with a module of their own, who has the modules of the tree from a proxy, and no
@@ -181,83 +178,14 @@ func TestAProgramOnRedisGetsFewModules(t *testing.T) {
 	ours := newUser(t, env, "\nrequire (\n\t"+own+" "+tried+"\n\t"+own+"/redisstore "+tried+"\n)\n",
 		locks(`"github.com/holdfast-go/holdfast/redisstore"`, `redisstore.Open("redis://localhost:6379", nil)`))
 	ours.do("go", "mod", "tidy")
-	theirs := newUser(t, env, "", "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/bsm/redislock\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\nfunc main() { fmt.Println(redislock.New(redis.NewClient(nil))) }\n")
+	driver := requiredBy(t, "redisstore")["github.com/redis/go-redis/v9"] // redislock names an older one
+	theirs := newUser(t, env, "\nrequire (\n\tgithub.com/bsm/redislock v0.9.4\n\tgithub.com/redis/go-redis/v9 "+driver+"\n)\n", "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/bsm/redislock\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\nfunc main() { fmt.Println(redislock.New(redis.NewClient(nil))) }\n")
 	theirs.do("go", "mod", "tidy")
 	have, least := ours.requires(), theirs.requires()
 	t.Logf("ours: %v", have)
 	t.Logf("redislock's: %v", least)
 	if len(have) > len(least)+3 {
 		t.Errorf("%d modules, and %d for one on redislock: want at most three more", len(have), len(least))
-	}
-}
-
-// A program on one of our modules gets no module in a newer version than a program on what that module imports directly: its
-// driver, what the root imports, and the libraries of their tests.
-func TestEachModuleAsksForNoMoreThanItsDriverDoes(t *testing.T) {
-	env := append(packedTree(t), "GOFLAGS=-modcacherw -mod=mod")
-	all, err := find(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range all {
-		if slices.Contains(unpublished, m.dir) || m.dir == "cmd/holdfast" { // a program, with the newest drivers
-			continue
-		}
-		t.Run(m.dir, func(t *testing.T) {
-			least := leastOf(t, env, all, m)
-			for path, version := range selected(t, env, map[string]string{m.path: tried}) {
-				if !isOwn(path) && semver.Compare(version, least[path]) > 0 {
-					t.Errorf("it asks for %s %s, and what it imports for %q", path, version, least[path])
-				}
-			}
-		})
-	}
-}
-
-// leastOf is what a program gets that requires what the module imports directly. What the module names as indirect is named there
-// in the version that results, as go mod tidy does it: so its own requirements count.
-func leastOf(t *testing.T, env []string, all []*module, m *module) map[string]string {
-	t.Helper()
-	requires := map[string]string{} // "": indirect
-	imports(t, all, m, requires)
-	for {
-		named := maps.Clone(requires)
-		maps.DeleteFunc(named, func(_, version string) bool { return version == "" })
-		least, grown := selected(t, env, named), false
-		for path, version := range requires {
-			if version == "" && least[path] != "" {
-				requires[path], grown = least[path], true
-			}
-		}
-		if !grown {
-			return least
-		}
-	}
-}
-
-// imports adds what the module, and those of the repository that it needs, require directly, and "" for the rest.
-func imports(t *testing.T, all []*module, m *module, requires map[string]string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := modfile.Parse("go.mod", text, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range file.Require {
-		path := r.Mod.Path
-		switch i := slices.IndexFunc(all, func(m *module) bool { return m.path == path }); {
-		case i >= 0:
-			imports(t, all, all[i], requires)
-		case r.Indirect:
-			if _, ok := requires[path]; !ok {
-				requires[path] = ""
-			}
-		case semver.Compare(r.Mod.Version, requires[path]) > 0:
-			requires[path] = r.Mod.Version
-		}
 	}
 }
 

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
+)
+
+// asksFor is what each published module may ask for in a version of its own: its driver. etcd's names a gRPC with a known hole.
+var asksFor = map[string][]string{
+	".":                 {"golang.org/x/sys"},
+	"redisstore":        {"github.com/redis/go-redis/v9"},
+	"pgstore":           {"github.com/jackc/pgx/v5"},
+	"mysqlstore":        {"github.com/go-sql-driver/mysql"},
+	"mssqlstore":        {"github.com/microsoft/go-mssqldb"},
+	"mongostore":        {"go.mongodb.org/mongo-driver/v2"},
+	"internal/mongosim": {"go.mongodb.org/mongo-driver/v2"},
+	"etcdstore":         {"go.etcd.io/etcd/client/v3", "google.golang.org/grpc"},
+	"zkstore":           {"github.com/go-zookeeper/zk"},
+	"natsstore":         {"github.com/nats-io/nats.go"},
+	"holdfastprom":      {"github.com/prometheus/client_golang"},
+	"open/all":          nil,
+	"prove":             {"github.com/anishathalye/porcupine"},
+}
+
+// ofDrivers is what modules import besides, in the version that a driver brings.
+var ofDrivers = map[string][]string{
+	"etcdstore": {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
+	"prove":     {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "google.golang.org/grpc", "golang.org/x/sys"},
+}
+
+// forTests is what tests import. Users get a line in go.sum for it, and its version if they have an older one: decision 51.
+var forTests = []string{"go.uber.org/goleak", "pgregory.net/rapid"}
+
+// No module, least of all the root, comes to require what is on no list.
+func TestNoModuleRequiresMoreThanIsListed(t *testing.T) {
+	t.Chdir("../../..")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if slices.Contains(unpublished, m.dir) || slices.Contains(newest, m.dir) {
+			continue
+		}
+		if _, ok := asksFor[m.dir]; !ok {
+			t.Errorf("%s: what may it ask for?", m.dir)
+		}
+		for path := range requiredBy(t, m.dir) {
+			if !isOwn(path) && !slices.Contains(slices.Concat(asksFor[m.dir], ofDrivers[m.dir], forTests), path) {
+				t.Errorf("%s requires %s, which is on no list", m.dir, path)
+			}
+		}
+	}
+}
+
+// requiredBy is what a go.mod requires directly, by module.
+func requiredBy(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, r := range file.Require {
+		if !r.Indirect {
+			all[r.Mod.Path] = r.Mod.Version
+		}
+	}
+	return all
+}
+
+// A program on one of our modules gets no module in a newer version than a program on that module's driver and the libraries
+// of our tests alone.
+func TestEachModuleAsksForNoMoreThanItsDriverDoes(t *testing.T) {
+	env := append(packedTree(t), "GOFLAGS=-modcacherw -mod=mod")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if slices.Contains(unpublished, m.dir) || slices.Contains(newest, m.dir) {
+			continue
+		}
+		t.Run(m.dir, func(t *testing.T) {
+			least := leastOf(t, env, all, m)
+			for path, version := range selected(t, env, map[string]string{m.path: tried}) {
+				if !isOwn(path) && semver.Compare(version, least[path]) > 0 {
+					t.Errorf("it asks for %s %s, and its driver for %q", path, version, least[path])
+				}
+			}
+		})
+	}
+}
+
+// leastOf is what a program gets that requires what the module may ask for itself. What else it names is named there
+// in the version that results, as go mod tidy does it: so its own requirements count.
+func leastOf(t *testing.T, env []string, all []*module, m *module) map[string]string {
+	t.Helper()
+	requires := map[string]string{} // "": indirect
+	imports(t, all, m, requires)
+	for {
+		named := maps.Clone(requires)
+		maps.DeleteFunc(named, func(_, version string) bool { return version == "" })
+		least, grown := selected(t, env, named), false
+		for path, version := range requires {
+			if version == "" && least[path] != "" {
+				requires[path], grown = least[path], true
+			}
+		}
+		if !grown {
+			return least
+		}
+	}
+}
+
+// imports adds what the module, and those of the repository that it needs, may ask for themselves, and "" for the rest.
+func imports(t *testing.T, all []*module, m *module, requires map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := modfile.Parse("go.mod", text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range file.Require {
+		path := r.Mod.Path
+		switch i := slices.IndexFunc(all, func(m *module) bool { return m.path == path }); {
+		case i >= 0:
+			imports(t, all, all[i], requires)
+		case !slices.Contains(asksFor[m.dir], path) && !slices.Contains(forTests, path):
+			if _, ok := requires[path]; !ok {
+				requires[path] = ""
+			}
+		case semver.Compare(r.Mod.Version, requires[path]) > 0:
+			requires[path] = r.Mod.Version
+		}
+	}
+}
