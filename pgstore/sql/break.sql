@@ -15,9 +15,9 @@
 	SELECT e.o, e.id, e.lim, e.weight, CASE WHEN m.m THEN e.weight ELSE e.want END AS want, e.turn, e.n, e.shown, e.token, e.fence,
 		e.since, e.expires, CASE WHEN m.m THEN 0 ELSE e.keep END AS keep,
 		CASE WHEN m.m AND $5::boolean THEN 0 ELSE e.delay END AS delay, --mutant:pg-freed-delay
-		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, e.session, e.asks, 
-		m.m AND $5::boolean AND e.expires <= v.now AS gone, --mutant:pg-freed-dropped
-		 false AS fresh
+		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, e.session, e.asks,
+		false AS gone, --mutant:pg-freed-dropped
+		false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql
