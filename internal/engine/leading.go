@@ -32,10 +32,11 @@ func (g *leading) end(l *Lease) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := g.m[l.Name()]
-	if i := slices.Index(all, l); i >= 0 {
-		all = slices.Delete(all, i, i+1)
+	i := slices.Index(all, l)
+	if i < 0 {
+		return
 	}
-	if g.m[l.Name()] = all; len(all) == 0 {
+	if g.m[l.Name()] = slices.Delete(all, i, i+1); len(all) == 1 {
 		delete(g.m, l.Name())
 	}
 }
