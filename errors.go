@@ -66,9 +66,10 @@ type HeldError struct {
 	most  int   // Options.MaxWaiting, if so many wait already
 }
 
-// A Holder is one of those in the way. Its times are this machine's, computed
-// from what the store said was left. Expires and Ends are zero if the store has not
-// asked. Of a store that knows no more than who holds, all but the Owner is zero.
+// A Holder is one that holds a name: in a [HeldError] one that blocks the claim, in a
+// [Status] one that holds the name or, as Freed, was broken. Its times are this machine's,
+// computed from what the store said was left. Expires and Ends are zero where the store
+// did not say. On a store that knows no more than who holds, all but the Owner is zero.
 type Holder struct {
 	Owner
 	ID      string    // of the claim, as [Lease.ID]

@@ -43,7 +43,7 @@ func (r *replica) run(ctx context.Context) {
 		}
 		select {
 		case <-r.changed:
-		case <-time.After(50 * time.Millisecond): // others come and go
+		case <-time.After(50 * time.Millisecond): // others come and go; a real program waits for seconds, as List reads all names
 		case <-ctx.Done():
 		}
 	}

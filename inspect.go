@@ -15,7 +15,7 @@ import (
 // asked. It may have changed by the time it is read: what protects a resource is a
 // lease and its token.
 type Status struct {
-	Name    string   // which
+	Name    string   // of the lock or semaphore
 	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
 	Holders []Holder // those who hold the name, or keep it taken
 	Waiters []Waiter // in the order in which they will be served

@@ -28,7 +28,8 @@ func (l *Locker) Mutex(name string) *Lock {
 //
 // Errors: one that matches the context's error if that has ended, and ErrHeld
 // if the store had answered that somebody is ahead (as a *HeldError, which says
-// who); ErrHeld alone, at once, where as many wait as Options.MaxWaiting allows;
+// who); ErrHeld without a context's error, at once and as a *HeldError too, where as many
+// wait as Options.MaxWaiting allows;
 // ErrUnavailable with the newest cause if the store does not answer, be it
 // that ctx has ended or that the store was asked for long enough: 5 s at most, a
 // second where nobody listens at its address (unless the store has a client of

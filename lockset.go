@@ -57,7 +57,8 @@ func (s *LockSet) Do(ctx context.Context, fn func(context.Context) error) error 
 	return runAll(ctx, all, fn)
 }
 
-// TryDo is Do if all names are free; else it returns false and no error.
+// TryDo runs fn while all names are ours, as [LockSet.Do] does, if all are free. It does not
+// wait: else it returns false and no error.
 func (s *LockSet) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	all, err := s.TryLock(ctx)
 	if errors.Is(err, ErrHeld) {

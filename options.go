@@ -95,7 +95,7 @@ type Options struct {
 // each option does; the default of New is Off.
 type Switch int8
 
-// The values of a Switch.
+// On turns an option that is a Switch on, and Off turns it off, whatever the parent has.
 const (
 	On  Switch = 1
 	Off Switch = -1

@@ -39,7 +39,8 @@ func (r Ref) String() string {
 	}, "/")
 }
 
-// MarshalText is String.
+// MarshalText returns the text of the Ref, as [Ref.String] does, so that encoding/json
+// keeps a Ref as that text.
 func (r Ref) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // UnmarshalText reads what String wrote. The error matches ErrInvalid.

@@ -28,12 +28,14 @@ func (m *UpgradeableLock) TryLock(ctx context.Context) (*UpgradeableLease, error
 	return upgradeable(tryFor(ctx, &m.claimed))
 }
 
-// Do runs fn while the name is ours to read and to upgrade. See [Lock.Do].
+// Do waits for the name, as Lock does, and runs fn while it is ours to read and to upgrade.
+// See [Lock.Do].
 func (m *UpgradeableLock) Do(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
 	return do(ctx, &m.claimed, withUpgradeable(fn))
 }
 
-// TryDo is Do if the name is free for that; else it returns false and no error.
+// TryDo runs fn while the name is ours to read and to upgrade, if it is free for that. It
+// does not wait: else it returns false and no error. See [Lock.TryDo].
 func (m *UpgradeableLock) TryDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
 	return tryDo(ctx, &m.claimed, withUpgradeable(fn))
 }

@@ -42,9 +42,9 @@ type Level string
 
 // The levels of a Finding.
 const (
-	LevelOK      Level = "ok"
-	LevelWarning Level = "warning"
-	LevelFailure Level = "failure"
+	LevelOK      Level = "ok"      // all is as it should be
+	LevelWarning Level = "warning" // locks work, and an operator should know of it
+	LevelFailure Level = "failure" // locks do not work, or not safely
 )
 
 // Level is LevelFailure if there is an Err, else LevelWarning if there is a

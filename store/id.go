@@ -37,7 +37,8 @@ func (id ID) Process() Process { return Process(id[:8]) }
 // String is the id in lower-case hex, 32 characters.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// MarshalText is String.
+// MarshalText returns the id in lower-case hex, as [ID.String] does, so that
+// encoding/json keeps an ID as that text.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
 // ParseID reads what String wrote. The error matches ErrInvalid.

@@ -19,12 +19,14 @@ type Owner struct {
 // MaxOwner is the length of the longest Owner of a claim, in bytes.
 const MaxOwner = 256
 
-// The longest parts of an owner, in bytes; longer ones are cut. All together
+// MaxNote is the length of the longest [Owner.Note], in bytes; what is longer is cut.
+const MaxNote = 100
+
+// The longest other parts of an owner, in bytes; longer ones are cut. All together
 // stay within MaxOwner.
 const (
 	maxHost    = 64
 	maxProgram = 48
-	MaxNote    = 100
 	maxSpace   = 20
 )
 

@@ -340,10 +340,9 @@ type Answer struct {
 // MaxHolders is how many holders an Answer names at most.
 const MaxHolders = 8
 
-// A Renewal is the outcome of the renewal of one hold. Err is nil, ErrLost (as
-// *LostError if a reason is known), or indeterminate.
+// A Renewal is the outcome of the renewal of one hold.
 type Renewal struct {
-	Err  error         // nil, or what became of it: see above
+	Err  error         // nil, ErrLost (as *LostError if a reason is known), or indeterminate
 	TTL  time.Duration // as in Answer
 	From Instant       // as in Answer
 

@@ -139,11 +139,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// Defaults of Options.
+// What a field of [Options] is if it is zero.
 const (
-	DefaultPrefix  = "holdfast-redlock:"
-	DefaultMaxTTL  = time.Minute
-	DefaultTimeout = time.Second
+	DefaultPrefix  = "holdfast-redlock:" // Options.Prefix
+	DefaultMaxTTL  = time.Minute         // Options.MaxTTL
+	DefaultTimeout = time.Second         // Options.Timeout
 )
 
 const (

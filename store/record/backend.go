@@ -293,7 +293,8 @@ type Backend interface {
 	// No method is called after it.
 	Close() error
 
-	// Traits does no I/O.
+	// Traits are what the backend and its server can do. They never change, and to
+	// return them does no I/O.
 	Traits() Traits
 }
 

@@ -235,13 +235,13 @@ func (s *Set) suspects(sess *Session) {
 type State struct {
 	Renewed store.Instant // when its last answered renewal was sent: what it keeps lasts from then
 	Lasts   time.Duration // for how long
-	Calls   int64         // as that told
+	Calls   int64         // the calls of the session that the server had done before that renewal
 	Failing bool          // a renewal since was not answered
 	Suspect bool          // its server was replaced, or others can be renewed and it cannot: what it keeps has to go into the present session
 	Over    bool          // it has ended
 }
 
-// State does no I/O.
+// State returns how the session stands, as this process knows it. It does no I/O.
 func (sess *Session) State() State {
 	s := sess.set
 	s.mu.Lock()

@@ -37,7 +37,8 @@ type sighting struct {
 // forgotten is when a session that nobody asks about is forgotten.
 const forgotten = time.Hour
 
-// Left is [Backend.Left].
+// Left returns for how long each session goes on at most, as [Backend.Left] does, by its
+// record read with r and the clock of this process.
 func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	for i, id := range ids {

@@ -62,7 +62,8 @@ func CheckTable(table string, there, keeps bool, grants string) store.Finding {
 	return store.Finding{About: "table", Found: table + ": there, and this user may do what locks need"}
 }
 
-// Known is an error that says which it is: what is not definite is store.ErrUnavailable.
+// Known returns the error so that it matches one of package store: one that is not definite
+// matches store.ErrUnavailable. Nil stays nil.
 func Known(err error) error {
 	if err != nil && !store.Definite(err) {
 		err = fmt.Errorf("%w: %w", store.ErrUnavailable, err)

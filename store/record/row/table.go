@@ -47,7 +47,7 @@ func List(next func(after string) ([]Found, error)) iter.Seq2[record.Named, erro
 type Left struct {
 	ID      session.ID // of the session
 	Expires int64      // µs on the server's clock; 0: it is final
-	For     int64      // µs
+	For     int64      // µs that the session goes on
 }
 
 // JudgeSessions is Left of [session.Backend]. look reads the rows that are there, as they are now; end makes the end of one
@@ -95,7 +95,7 @@ type Sweeps struct {
 	at store.Instant // 0: not yet known
 }
 
-// Due reports whether it is time to.
+// Due reports whether it is time for a sweep, and if so counts on the caller for it.
 func (s *Sweeps) Due() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ type Once struct {
 // NewOnce returns a Once that has done nothing.
 func NewOnce() *Once { return &Once{busy: make(chan struct{}, 1)} }
 
-// Do does it, unless it has been done. A call whose context ends waits for no other's.
+// Do calls f, unless an f has returned nil before. A call whose context ends waits for no other's.
 func (o *Once) Do(ctx context.Context, f func() error) error {
 	if o.Done.Load() {
 		return nil
