@@ -270,7 +270,7 @@ func (s *supervisor) result() int {
 	go func() { released <- s.leases.Release() }()
 	var over <-chan time.Time
 	if s.code == exitLost { // a store that was away may be so still; from the deadline on the name is free anyway
-		over = time.After(s.deadline.Sub(clock.Now()))
+		over = time.After(s.deadline.Sub(clock.Now())) //mutant:run-ends-at-the-deadline
 	}
 	var err error
 	select {

@@ -2,11 +2,56 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
+
+// silentRelease is a store that does not answer who gives a hold back.
+type silentRelease struct {
+	store.Store
+	asked, answers chan struct{}
+}
+
+func (s *silentRelease) Release(ctx context.Context, h store.Hold) error {
+	close(s.asked)
+	<-s.answers
+	return s.Store.Release(ctx, h)
+}
+
+// A loss is told at the deadline of the lease, and not when a store that was silent
+// has answered, or has been given up as well.
+func TestALossIsTheEndAtTheDeadlineThoughTheStoreIsSilent(t *testing.T) {
+	s := &silentRelease{memstore.New(), make(chan struct{}), make(chan struct{})}
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer locks.Close()
+	defer close(s.answers)
+	leases, err := locks.All(locks.Mutex("a")).TryLock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := make(chan int, 1)
+	go func() {
+		code <- (&supervisor{leases: leases, code: exitLost, deadline: clock.Now().Add(100 * time.Millisecond)}).result()
+	}()
+	<-s.asked // it is given back nevertheless
+	select {
+	case got := <-code:
+		if got != exitLost {
+			t.Errorf("exit code %d, want %d", got, exitLost)
+		}
+	case <-time.After(patience):
+		t.Error("it waits for the store")
+	}
+}
 
 func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
