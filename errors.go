@@ -133,7 +133,7 @@ func (h *Holder) describe(now time.Time) string {
 	case left > 0:
 		text += ", expires in " + engine.Short(left)
 	case ends > 0:
-		text += ", gone, but the name stays taken for " + engine.Short(ends)
+		text += ", which has ended, but the name stays taken for " + engine.Short(ends)
 	}
 	return text
 }

@@ -92,9 +92,13 @@ func (j *job) askFor() error {
 // cannotAsk is the error of a store that passes no request on, in our own words.
 func (j *job) cannotAsk(err error) error {
 	if j.asks != "" && errors.Is(err, holdfast.ErrUnsupported) {
-		return &message{about("", j.where, "it cannot pass a request to the holder of a lock"), err}
+		return j.passesNoRequest(err)
 	}
 	return err
+}
+
+func (j *job) passesNoRequest(err error) error {
+	return &message{about("", j.where, "it cannot pass a request to the holder of a lock"), err}
 }
 
 // requests delivers why somebody asks for one of the leases, once.

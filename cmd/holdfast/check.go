@@ -52,10 +52,11 @@ func (p *program) check(ctx context.Context, name string, id store.ID, token int
 	if err != nil {
 		return err
 	}
-	why := "no hold has this id"
+	why, found := "no hold has this id", false
 	for _, e := range state.Entries {
 		switch {
 		case e.ID != id:
+			continue
 		case !e.Granted:
 			why = "it waits"
 		case e.Broken != "":
@@ -67,6 +68,10 @@ func (p *program) check(ctx context.Context, name string, id store.ID, token int
 		default:
 			return nil
 		}
+		found = true
+	}
+	if !found && len(state.Entries) == 0 {
+		why += in.meant(ctx, name)
 	}
 	return &message{fmt.Sprintf("%s: %s: %s", printable(name), holdfast.ErrLost, why), holdfast.ErrLost}
 }

@@ -97,7 +97,7 @@ func refusal(held *holdfast.HeldError, message string) record {
 	r := record{Event: eventRefused, Name: held.Name, Holding: &held.Holding, Ahead: &held.Waiting, Message: message}
 	for _, h := range held.Holders {
 		ends := h.Expires
-		if time.Until(ends) <= 0 { // gone, but the name stays taken
+		if time.Until(ends) <= 0 { // it has ended, but the name stays taken
 			ends = h.Ends
 		}
 		known := holder{ID: h.ID, Token: h.Token, Owner: ownerOf(h.Owner)}

@@ -23,8 +23,8 @@ func list(items []item) string {
 var runExits = []item{
 	{"the command's own", "The command ran and ended by itself."},
 	{"128+N", "Signal N ended the command (143: TERM, 137: KILL), or ended the waiting for the lock."},
-	{"64", "Wrong call: flags, NAME, or the URL of the store; or NAME is in use as another kind of lock. Nothing was run."},
-	{"69", "The store does not answer, or it is unclear what it did. Nothing was run. What may be left in the store is gone after the TTL."},
+	{"64", "Wrong usage: flags, NAME, or the URL of the store; or NAME is in use as another kind of lock. Nothing was run."},
+	{"69", "The store does not answer, or what it did is not known. Nothing was run. What may be left in the store is gone after the TTL."},
 	{"70", "An internal error, or what is stored under NAME is damaged or not of holdfast."},
 	{"75", "Not obtained: somebody else has it, and -n or -w ended the waiting. -E gives another code, --skip-ok a silent 0."},
 	{"76", "The lock was lost while the command ran, and the command was ended: the store was away, an operator broke the lock, or this host stood still."},
@@ -53,7 +53,7 @@ var otherExits = map[string][]item{
 }
 
 var storeExits = []item{
-	{"64", "Wrong call."}, {"69", "The store does not answer."}, {"70", "An internal error, or what is stored is damaged."}, {"77", "The store refuses this user."},
+	{"64", "Wrong usage."}, {"69", "The store does not answer."}, {"70", "An internal error, or what is stored is damaged."}, {"77", "The store refuses this user."},
 }
 
 var storeVariables = []item{

@@ -39,6 +39,7 @@ var mutants = []mutant.Broken{
 	one("nobody acts for a stopped engine without deadline", "TestSession_AStoppedEngineEndsTheCommand", "run-silence", mutant.Return("clock.Now().Add(time.Hour)")),
 	one("a lock without end is said to run out", "TestSession_AStoppedEngineEndsTheCommand", "front-lock-without-end", mutant.Cond("false")),
 	one("a TTL for a store that has none", "TestSession_TheCommandIsToldOfNoTTLAndOfNoToken", "run-no-ttl", mutant.Delete()),
+	one("a signal is accepted that can never come", "TestSession_WhatNeedsATTLIsWrongUsage", "run-give-up-needs-requests", mutant.Cond("WAS && false")),
 	one("a token that is none is told", "TestSession_TheCommandIsToldOfNoTTLAndOfNoToken", "run-token-told", mutant.Cond("true")),
 	one("times are told that nobody knows", "TestSession_ARefusalSaysWho", "run-known-times-told", mutant.Cond("true")),
 	one("an end is told that nobody knows", "TestARefusalTellsNoEndThatNobodyKnows", "run-known-ends-told", mutant.Cond("true")),
@@ -60,6 +61,7 @@ var mutants = []mutant.Broken{
 	one("a signal lets the command run after the deadline", "TestAfterTheDeadlineTheCommandIsOnlyKilled", "run-signal-after-deadline", mutant.Cond("s.killed != 0")),
 	one("TERM lets the command run after the deadline", "TestAfterTheDeadlineTheCommandIsOnlyKilled", "run-no-time-for-term", mutant.Cond("now >= last && false || code == exitLost && s.killOnLost")),
 	one("TERM comes between two renewals", "TestTheCommandIsKilledStrictlyBeforeTheDeadline", "run-term-at", mutant.Return("max(kill.Add(-min(s.grace, span/3)), s.deadline.Add(-s.gives)), kill")),
+	one("the end of a lost run waits for the store", "TestALossIsTheEndAtTheDeadlineThoughTheStoreIsSilent", "run-ends-at-the-deadline", mutant.Stmt("over = nil")),
 	one("no TERM before the KILL", "TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn", "run-term-due", mutant.Cond("!s.ending && now >= last")),
 
 	one("the engine takes signals for itself", "TestASignalToTheEngineIsNotPassedOn", "front-engine-takes-no-signals", mutant.Stmt("_ = sig")),

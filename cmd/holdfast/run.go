@@ -302,6 +302,10 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if err != nil {
 		return exit(err)
 	}
+	if _, lacks := s.Describe().Lacks[store.PromiseGiveUp]; lacks && j.giveUp.Signal != nil { //mutant:run-give-up-needs-requests
+		s.Close()
+		return exit(j.passesNoRequest(holdfast.ErrUnsupported))
+	}
 	owner := holdfast.ThisProcess()
 	owner.PID, owner.Program, owner.Note = frontPID(), filepath.Base(j.argv[0]), j.note
 	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
