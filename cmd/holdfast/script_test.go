@@ -208,15 +208,6 @@ func TestCommandOnRedlock(t *testing.T) {
 	}, slices.Concat(kept, dies, []string{"readers-share", "redlock-of-three-nodes"})...)
 }
 
-// patience bounds every waiting here. It is long because a loaded machine is no
-// failure; a search for mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 3 * time.Minute
-}()
-
 // beat FILE is a program that writes into the file the time since the boot when
 // it began, and then, for as long as it runs, the present one. It does not end
 // by TERM.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"os"
 	"testing"
 	"time"
 
@@ -11,6 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
+
+// patience bounds every waiting here. It is long because a loaded machine is no
+// failure; a search for mutants cannot wait that long for each of them.
+var patience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 3 * time.Minute
+}()
 
 // silentRelease is a store that does not answer who gives a hold back.
 type silentRelease struct {
