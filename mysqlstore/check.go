@@ -109,6 +109,9 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) st
 		return store.Finding{About: about, Err: err}
 	case missing != nil && b.mayCreate(ctx, b.o.Table+missing.suffix):
 		return row.CheckTable(b.o.Table, false, false, grants)
+	case missing != nil && b.hasRole(ctx): //mutant:mysql-role-is-not-seen
+		return store.Finding{About: about, Warning: true, Run: schema + grants,
+			Found: fmt.Sprintf("there is no table %s on %s, and whether a role of this user may make it (CREATE) was not seen: the first claim tells; if it is refused, have somebody make it who may", b.o.quoted(missing), b.Address)}
 	case missing != nil:
 		return store.Finding{About: about, Run: schema + grants,
 			Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, b.o.quoted(missing), b.Address)}
@@ -125,13 +128,20 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) st
 	return row.CheckTable(b.o.Table, true, is(err, tableDenied), grants)
 }
 
-// mayCreate reports whether the user has a right to make the table that can be found. One by a role is not.
+// mayCreate reports whether the user has a right to make the table that can be found. One by a role is not: see hasRole.
 func (b *backend) mayCreate(ctx context.Context, table string) bool {
 	var n int
 	err := b.db.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE') + "+
 		"(SELECT COUNT(*) FROM information_schema.SCHEMA_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND "+b.database()+" LIKE TABLE_SCHEMA) + "+
 		"(SELECT COUNT(*) FROM information_schema.TABLE_PRIVILEGES WHERE PRIVILEGE_TYPE = 'CREATE' AND TABLE_SCHEMA = "+b.database()+" AND TABLE_NAME = '"+table+"')").Scan(&n)
 	return err == nil && n > 0
+}
+
+// hasRole reports whether the user has a role that is active.
+func (b *backend) hasRole(ctx context.Context) bool {
+	var role *string
+	err := b.db.QueryRowContext(ctx, "SELECT NULLIF(CURRENT_ROLE(),'NONE')").Scan(&role)
+	return err == nil && role != nil
 }
 
 // tooOld is the oldest version that is known to do, if this one is older, else

@@ -49,6 +49,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"all servers are told as one", "TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "mysql-which-server", mutant.Return(`"LAST_INSERT_ID(4194304*" + number(1<<callsBits) + "+" + calls + ")"`)},
 		{"a renewal counts its server among the calls", promise + "a_renewal_tells_how_often_its_session_was_called", "mysql-calls-of-a-renewal", mutant.Return("told & (1<<(callsBits+1) - 1) + 1, err")},
 		{"a Galera cluster is a server", "TestAGaleraClusterIsWarnedOf", "mysql-galera", mutant.Cond("true")},
+		{"a right by a role is none", "TestRights/a_right_by_a_role_is_not_seen,_and_no_failure", "mysql-role-is-not-seen", mutant.Cond("false")},
 		{"no pool is warned of", "TestTheCheckWarnsOfAPoolThatOthersCanEmpty", "mysql-pool-warned", mutant.Return("all")},
 		{"whoever looks at the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {

@@ -149,6 +149,33 @@ func TestRights(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a right by a role is not seen, and no failure", func(t *testing.T) {
+		o := &Options{Table: "of_a_role"}
+		root := dbOn(t, testserver.MariaDBDSN(server.Addr))
+		makeTable(t, server, o)
+		db := user(t, server, "actor", o)
+		mustExec(t, root, "DROP TABLE of_a_role,of_a_role_sessions,of_a_role_notes")
+		for _, statement := range []string{"CREATE ROLE locker", "GRANT CREATE,SELECT,INSERT,UPDATE,DELETE ON locks.* TO locker", "GRANT locker TO 'actor'@'%'", "SET DEFAULT ROLE locker FOR 'actor'@'%'"} {
+			mustExec(t, root, statement)
+		}
+		s := storeOn(t, db, o)
+		defer s.Close()
+		table := func() (found store.Finding) {
+			for _, f := range s.Check(t.Context()) {
+				if f.About == "table" {
+					found = f
+				}
+			}
+			return found
+		}
+		if f := table(); f.Level() != store.LevelWarning || !strings.Contains(f.Run, "CREATE TABLE") {
+			t.Errorf("before the first claim: %s %q", f.Level(), f.Text())
+		}
+		mustAsk(t, s, mutex("n"))
+		if _, err := root.ExecContext(t.Context(), "SELECT 1 FROM of_a_role"); err != nil {
+			t.Errorf("the table was not made: %v", err)
+		}
+	})
 	t.Run("a wrong password is told, and not shown", func(t *testing.T) {
 		user(t, server, "somebody", &Options{Table: "listed"}, all...)
 		s := storeOn(t, dbOn(t, "somebody:"+secret+"x@tcp("+server.Addr+")/locks"), nil)
