@@ -256,7 +256,7 @@ func (d *compared) step(name string, m *model) {
 			d.Fatal(err)
 		}
 		h, p, ok := d.s.notification(msg.Payload)
-		if i := slices.Index(asked, h.ID); ok && p < 0 && i >= 0 && h.Name == name && m.q[m.find(id)].p == -p {
+		if i := slices.Index(asked, h.ID); ok && p < 0 && i >= 0 && h.Name == name && m.q[m.find(id)].order == -p {
 			d.seen["asked"]++
 			asked = slices.Delete(asked, i, i+1)
 			continue
