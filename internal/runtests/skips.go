@@ -43,9 +43,9 @@ var exceptions = []struct {
 	{regexp.MustCompile(`only root can be two users`), "it needs processes of two users"},
 	{regexp.MustCompile(`this file system has no ACLs: `), "the tests' directory is on a file system without POSIX ACLs"},
 	{regexp.MustCompile(`this user is not in the user database: `), "this user has no entry in the user database"},
-	{regexp.MustCompile(`the suite with (MySQL|Redis|Valkey) [0-9.]+ cannot be reached: `), "a newer server, which comes from a suite of Debian's that this machine cannot reach"},
-	{regexp.MustCompile(`the mutants are tried by make mutants and make nightly$`), "mutants, which make nightly tries"},
-	{regexp.MustCompile(`it takes long: make nightly runs it$`), "what takes long, which make nightly runs"},
+	{regexp.MustCompile(`^the suite with (MySQL|Redis|Valkey) [0-9.]+ cannot be reached: `), "a newer server, which comes from a suite of Debian's that this machine cannot reach"},
+	{regexp.MustCompile(`^the mutants are tried by make mutants and make nightly$`), "mutants, which make nightly tries"},
+	{regexp.MustCompile(`^it takes long: make nightly runs it$`), "what takes long, which make nightly runs"},
 	{regexp.MustCompile(`only Linux kills a command with its parent|open files cannot be counted here: `), "it is about another operating system"},
 }
 
