@@ -5,16 +5,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
-
-// isLostFor checks that something was lost as an operator broke the hold for the reason.
-func isLostFor(t *testing.T, reason string, err error, what string) {
-	t.Helper()
-	var lost *store.LostError
-	if !errors.As(err, &lost) || lost.Reason != reason {
-		t.Errorf("%s: %v, want lost: %s", what, err, reason)
-	}
-}
 
 // frees breaks a hold with now.
 func frees(t *testing.T, by *Store, h store.Hold, reason string) {
@@ -39,13 +31,13 @@ func TestAHoldThatIsFreedInASessionIsLostWithItsReason(t *testing.T) {
 	}
 	next := store.Hold{Name: "n", ID: w.ID, Token: a.Token, TTL: w.TTL}
 	for range 2 {
-		isLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
+		storetest.IsLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
 		mustRenew(t, other, next)
 	}
 	if st := state(t, s, "n"); len(st.Entries) != 2 || !st.Entries[0].Freed || st.Entries[0].ID != h.ID || st.Entries[1].Freed {
 		t.Errorf("there is %+v", st.Entries)
 	}
-	isLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
+	storetest.IsLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
 	mustRenew(t, other, next)
 	if st := state(t, s, "n"); len(st.Entries) != 1 || st.Entries[0].ID != w.ID {
 		t.Errorf("given back, and there is %+v", st.Entries)
@@ -58,7 +50,7 @@ func TestAHoldThatIsFreedIsTakenOutOfASessionThatGoesOn(t *testing.T) {
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
 	frees(t, second(t, s), h, "it hangs")
-	isLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
+	storetest.IsLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
 	s.claims.mu.Lock()
 	s.claims.of[h.ID].ends = store.Now() // a TTL later
 	s.claims.mu.Unlock()
@@ -76,7 +68,7 @@ func TestAHoldThatIsFreedIsGivenBackAsLost(t *testing.T) {
 			h := mustHold(t, s, mutex("n"))
 			frees(t, second(t, s), h, "it hangs")
 			s.ways.set("n", by)
-			isLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
+			storetest.IsLostFor(t, "it hangs", s.Release(t.Context(), h), "the release")
 			if st := state(t, s, "n"); len(st.Entries) != 0 {
 				t.Errorf("there is %+v", st.Entries)
 			}
@@ -91,7 +83,7 @@ func TestAHoldThatIsFreedIsGivenBackAsLost(t *testing.T) {
 		if errs[0] != nil || errs[2] != nil {
 			t.Errorf("the others: %v", errs)
 		}
-		isLostFor(t, "it hangs", errs[1], "the release")
+		storetest.IsLostFor(t, "it hangs", errs[1], "the release")
 	})
 }
 
@@ -143,7 +135,7 @@ func TestABreakNowThatWasNotAnsweredIsRepeated(t *testing.T) {
 	if a := mustAsk(t, other, mutex("n")); !a.Granted {
 		t.Errorf("the next: %+v", a)
 	}
-	isLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
+	storetest.IsLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
 	if err := other.BreakHold(t.Context(), b); !errors.Is(err, store.ErrLost) {
 		t.Errorf("a break of what is freed: %v", err)
 	}

@@ -1,23 +1,14 @@
 package redisstore
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
-
-// isLostFor checks that something was lost as an operator broke the hold for the reason.
-func isLostFor(t *testing.T, reason string, err error, what string) {
-	t.Helper()
-	var lost *store.LostError
-	if !errors.As(err, &lost) || lost.Reason != reason {
-		t.Errorf("%s: %v, want lost: %s", what, err, reason)
-	}
-}
 
 // A name becomes a hash and a string again: what is freed stays, in its order, until it is given back or expires.
 func TestWhatIsFreedStaysWhateverTheFormOfItsName(t *testing.T) {
@@ -82,7 +73,7 @@ func TestWhatIsFreedStaysWhateverTheFormOfItsName(t *testing.T) {
 	if left := s.client.PTTL(t.Context(), s.key("n")).Val(); left < store.TokenRetention+3*time.Hour-patience {
 		t.Errorf("the key lives for %v: less than what it has", left)
 	}
-	isLostFor(t, "the second", s.Release(t.Context(), b), "the release")
+	storetest.IsLostFor(t, "the second", s.Release(t.Context(), b), "the release")
 	check("one given back", str, []store.Hold{a, c, d}, nil)
 
 	e, f := take(time.Hour), take(time.Hour)
@@ -92,8 +83,8 @@ func TestWhatIsFreedStaysWhateverTheFormOfItsName(t *testing.T) {
 		t.Fatal(r.Err)
 	}
 	check("one expired", hash, []store.Hold{c, d}, []store.Hold{e, f})
-	isLostFor(t, "the third", s.Release(t.Context(), c), "the release in a hash")
-	isLostFor(t, "the last", s.Renew(t.Context(), []store.Hold{d})[0].Err, "the renewal in a hash")
+	storetest.IsLostFor(t, "the third", s.Release(t.Context(), c), "the release in a hash")
+	storetest.IsLostFor(t, "the last", s.Renew(t.Context(), []store.Hold{d})[0].Err, "the renewal in a hash")
 	if err := s.Release(t.Context(), store.Hold{Name: "n", ID: d.ID}); err != nil {
 		t.Fatal(err)
 	}

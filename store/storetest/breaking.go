@@ -128,10 +128,10 @@ var breakPromises = []promise{
 		t.breaks(b, h, "disk full, zürich", true)
 		k := b.take(b.lock(name, try))
 		for range 2 { // an answer may be lost
-			t.isLostFor("disk full, zürich", h.push(t.long), "renew")
+			IsLostFor(t, "disk full, zürich", h.push(t.long), "renew")
 		}
 		_, err := a.Ask(t.ctx, h.claim)
-		t.isLostFor("disk full, zürich", err, "ask")
+		IsLostFor(t, "disk full, zürich", err, "ask")
 		k.renewed()
 		t.entries(name, k.ID)
 	}},
@@ -342,13 +342,4 @@ func repeatedBreak(t *trial, c Linked, after int) {
 		return err == nil || store.Definite(err)
 	})
 	t.isLost(renewed(), "renewal of a hold that was removed")
-}
-
-// isLostFor checks that the operation was lost as the hold was broken for the reason.
-func (t *trial) isLostFor(reason string, err error, what string) {
-	t.Helper()
-	var lost *store.LostError
-	if !errors.As(err, &lost) || lost.Reason != reason {
-		t.Fatalf("%s of a broken hold: %v, want a LostError with the reason %q", what, err, reason)
-	}
 }

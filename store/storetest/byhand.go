@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -38,6 +39,15 @@ func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
 		t.Fatalf("%q is not granted: %+v", c.Name, a)
 	}
 	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+}
+
+// IsLostFor fails the test unless what was done to a hold was lost as an operator broke it for the reason.
+func IsLostFor(t testing.TB, reason string, err error, what string) {
+	t.Helper()
+	var lost *store.LostError
+	if !errors.As(err, &lost) || lost.Reason != reason {
+		t.Fatalf("%s of a broken hold: %v, want a LostError with the reason %q", what, err, reason)
+	}
 }
 
 // MustList is what the store lists of a name, also while the test is cleaned up.
