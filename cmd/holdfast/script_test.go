@@ -44,8 +44,11 @@ var (
 	raced = []string{"no-count-is-lost", "one-of-twenty-runs-it", "racing-runs-never-overlap"}
 )
 
+// programs are what the tests find in the PATH, besides what the machine has.
+var programs = map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn, "outside": outside}
+
 func TestMain(m *testing.M) {
-	testscript.Main(heeding{testserver.Main{M: m}}, map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn, "outside": outside})
+	testscript.Main(heeding{testserver.Main{M: m}}, programs)
 }
 
 // heeding runs the tests with no signal ignored, though they were started by
