@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // A Broken is the module with something wrong, and the test that says so.
@@ -43,19 +41,10 @@ const patienceEnv = "HOLDFAST_TEST_PATIENCE="
 // is made longer for a test that takes longer without: however busy the machine is,
 // no test fails by it that has nothing wrong in it.
 //
-// That takes minutes, so it is done where HOLDFAST_NIGHTLY is set. Elsewhere the test is
-// skipped, unless a mutant could not be tried: then it fails.
+// By day it is skipped: see [Overlay.AtNight].
 func Catch(t *testing.T, all []Broken, env ...string) {
 	t.Helper()
-	if !testserver.Nightly() {
-		module := New(t)
-		for _, b := range all {
-			if err := module.plants(b); err != nil {
-				t.Errorf("%s: %v", b.Name, err)
-			}
-		}
-		t.Skip("the mutants are tried by make mutants and make nightly")
-	}
+	New(t).AtNight(all)
 	begin := time.Now()
 	packages := map[string][]Broken{}
 	for _, b := range all {

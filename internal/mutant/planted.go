@@ -6,7 +6,25 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
+
+// AtNight is called before the mutants are tried, which takes minutes and so is done only
+// where HOLDFAST_NIGHTLY is set. Elsewhere it skips the test, unless one of them could not be
+// tried: then the test fails.
+func (o *Overlay) AtNight(all []Broken) {
+	o.t.Helper()
+	if testserver.Nightly() {
+		return
+	}
+	for _, b := range all {
+		if err := o.plants(b); err != nil {
+			o.t.Errorf("%s: %v", b.Name, err)
+		}
+	}
+	o.t.Skip("the mutants are tried by make mutants and make nightly")
+}
 
 // plants returns why the mutant could not be tried: its mark has gone, what is to be done
 // cannot be done to what is there, or there is no such test.

@@ -20,12 +20,13 @@ import (
 // fails a subtest at least, and no two are caught by one and the same subtest
 // alone.
 func TestTheSuiteCatchesEachMutant(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds and runs some hundred and fifty stores: most of a minute")
-	}
-	set := buildMutants(t)
-
+	over, all := planted(t)
+	over.AtNight(all)
 	begin := time.Now()
+	set := over.Mutants(copies+"run", all)
+	t.Logf("built in %v", time.Since(begin).Round(time.Second))
+
+	begin = time.Now()
 	results, right := runMutants(t, set, patience)
 	for again := 2 * patience; !right.passes() && again <= 4*patience; again *= 2 {
 		t.Logf("the right store fails with so little patience, so nothing is caught; all is run again with %v: %s", again, right.run.End())
@@ -63,11 +64,11 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 // suite itself uses package queue, too.
 const copies = "store/storetest/mutants/"
 
-// buildMutants builds one test binary that has them all.
-func buildMutants(t *testing.T) *mutant.Set {
+// planted is all mutants, and what they are planted in: the copies, and a test that runs the
+// suite on them.
+func planted(t *testing.T) (over *mutant.Overlay, all []mutant.Broken) {
 	t.Helper()
-	begin := time.Now()
-	over := mutant.New(t)
+	over = mutant.New(t)
 	for _, source := range []string{"store/queue", "memstore"} {
 		files, err := filepath.Glob(filepath.Join(mutant.Root(t), source, "*.go"))
 		if err != nil || len(files) == 0 {
@@ -83,18 +84,15 @@ func buildMutants(t *testing.T) *mutant.Set {
 	over.Add(copies+"run/mutant_test.go", mutantTest)
 	over.Add(copies+"run/doc.go", "package run\n")
 
-	var all []mutant.Broken
 	for _, m := range mutants {
-		b := mutant.Broken{Name: m.name}
+		b := mutant.Broken{Name: m.name, Pkg: "store/storetest", Test: "TestMutant"}
 		for _, e := range m.edits {
 			e.Under = copies
 			b.Edits = append(b.Edits, e)
 		}
 		all = append(all, b)
 	}
-	set := over.Mutants(copies+"run", all)
-	t.Logf("built in %v", time.Since(begin).Round(time.Second))
-	return set
+	return over, all
 }
 
 const newAt = `package memstore
