@@ -126,7 +126,7 @@ func Check(h *History) *Verdict {
 		}
 		if j.Judged == 0 && j.Not == "" {
 			if j.Not = "nothing of the kind happened; run it for longer"; j.Voided+j.Undecided > 0 {
-				j.Not = "all of it was voided by a fault, or not decided"
+				j.Not = fmt.Sprintf("nothing of it could be judged: %d times a fault voided it, %d times it was not decided in time", j.Voided, j.Undecided)
 			}
 			idle = append(idle, j.Check)
 		}

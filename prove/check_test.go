@@ -211,6 +211,12 @@ var histories = []struct {
 		s.lock(2, 12).got(16, 2).release(30, 31)
 	}},
 
+	{"a refusal by nobody, long after a wipe", linear, "", func(s *script) {
+		s.add(12, Event{Do: struck, Fault: wiped})
+		s.add(13, Event{Do: mended, Fault: wiped, Hits: 1})
+		s.lock(1, 600).got(601, 1).release(620, 621)
+		s.claim(2, "a", "try", store.Full, 5000).not(5001, "held")
+	}},
 	{"a smaller token", tokens, "smaller token", func(s *script) {
 		s.lock(1, 10).got(11, 5).release(20, 21)
 		s.lock(2, 12).got(21, 4).release(30, 31)

@@ -198,8 +198,13 @@ type sole struct {
 const few = 16
 
 // cuts are instants to cut at, each within a hold that has the whole name to
-// itself from its first instant to its last.
+// itself from its first instant to its last. What comes after a window that is
+// excused is cut from it at once: else it is not judged either.
 func (j *judge) cuts(name string, limit int64) (all []sole) {
+	excused, last := j.voids(linear), time.Duration(0)
+	past := func(at time.Duration) bool {
+		return slices.ContainsFunc(excused, func(w window) bool { return last < w.to && w.to < at }) //mutant:judge-cut-after-excuse
+	}
 	index := map[*claim]int{}
 	var vague []window // a hold that may have been, and was lost, at any time in it
 	for i, c := range j.byName[name] {
@@ -213,9 +218,9 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 	for i, s := range spans {
 		alone := s.from >= latest && (i+1 == len(spans) || spans[i+1].from >= s.to)
 		latest, since = max(latest, s.to), since+1
-		if since > few && alone && s.weight == limit && len(s.c.spans) == 1 && s.to-s.from >= 2 && !within(vague, s.from, s.to) {
-			since = 0
-			all = append(all, sole{s.from + (s.to-s.from)/2, index[s.c], s.token})
+		if (since > few || past(s.from)) && alone && s.weight == limit && len(s.c.spans) == 1 && s.to-s.from >= 2 && !within(vague, s.from, s.to) {
+			since, last = 0, s.from+(s.to-s.from)/2
+			all = append(all, sole{last, index[s.c], s.token})
 		}
 	}
 	return all

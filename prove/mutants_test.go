@@ -40,6 +40,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"a re-entry may have any token", "judge-re-entry-may-any", mutant.Cond("token < 0")},
 		wrong{"the fence may refuse a holder", "judge-fence-may-refuse-holder", mutant.Cond("false && e.At < c.end() && c.sure() && !within(excused, e.At, e.At+1)")},
 		wrong{"the fence may refuse nobody", "judge-fence-may-refuse-holder", mutant.Cond("e.Refused && c.sure() && !within(excused, e.At, e.At+1)")},
+		wrong{"what comes after what is excused is excused with it", "judge-cut-after-excuse", mutant.Return("len(excused) < 0")},
 		wrong{"a lock has room for any", "judge-lock-room-any", mutant.Cond("tokens && (a.token <= s.last || whole && a.token <= s.any)")},
 		wrong{"a lock may refuse as it likes", "judge-lock-may-refuse-likes", mutant.Expr("true")},
 		wrong{"no ask arrives late", "judge-ask-arrives-late", mutant.Cond("false")},

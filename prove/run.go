@@ -225,8 +225,11 @@ func (r *run) strikeAll(ctx context.Context) {
 	strokes := slices.DeleteFunc(slices.Clone(r.o.Faults), func(f Fault) bool { return f == contained })
 	var on sync.WaitGroup
 	server, turn := slices.Sorted(maps.Keys(r.o.Server)), 0
+	// The gaps so far, and how many the server is let alone for: what happens near a fault that voids checks is not judged.
+	var at, calm time.Duration
 	for {
 		gap := between(rng, r.o.TTL/8, r.o.TTL/2)
+		at += gap
 		select {
 		case <-ctx.Done():
 			on.Wait()
@@ -234,13 +237,15 @@ func (r *run) strikeAll(ctx context.Context) {
 			return
 		case <-time.After(gap):
 		}
-		if len(server) > 0 && (len(strokes) == 0 || rng.IntN(3) == 0) {
+		if len(server) > 0 && at >= calm && (len(strokes) == 0 || rng.IntN(3) == 0) {
 			f, d := server[turn%len(server)], between(rng, r.o.TTL/10, 2*r.o.TTL)
 			if f == failover { // another is there already
 				d /= 4
 			}
 			r.strikeServer(f, d)
-			turn++
+			if turn++; r.run.voided(f, linear) { // for a TTL, and then it is
+				calm = at + 4*r.o.TTL
+			}
 			continue
 		}
 		if len(strokes) == 0 {
