@@ -141,3 +141,36 @@ func TestARefusedTryIsGivenBackByTheNodesThatTheNextNeeds(t *testing.T) {
 		t.Errorf("met %v, and over before the next can have it: %v", slow.met.Load(), slow.sooner.Load())
 	}
 }
+
+// What a release has come to on most nodes is over for whoever asks, wherever it is still held.
+func TestARefusalShowsWhatIsReleasedOnMostNodesAsReleased(t *testing.T) {
+	t.Parallel()
+	const now, kept = 1_000_000, int64(30_000_000)
+	held := entry{id: mutex("x").ID, p: 7, weight: store.Full, limit: store.Full, accepted: true, expires: now + 60_000_000}
+	released := held
+	released.expires, released.keep, released.shown, released.since = 0, kept, true, now
+	for _, c := range []struct {
+		name  string
+		nodes []entry
+		ends  int64
+	}{
+		{"on all", []entry{released, released, released}, kept},
+		{"not on the first", []entry{held, released, released}, kept},
+		{"not on the last", []entry{released, released, held}, kept},
+		{"on one of three", []entry{released, held, held}, 60_000_000},
+		{"on one of two that answered", []entry{held, released}, kept},
+	} {
+		counted := tally{nodes: 3, quorum: func(int64) int { return 2 }}
+		for _, e := range c.nodes {
+			counted.refused = append(counted.refused, refusal{now: now, holding: 1, holders: []entry{e}})
+		}
+		a := counted.refusal(&claim{})
+		if len(a.Holders) != 1 {
+			t.Fatalf("%s: %d are in the way, want 1", c.name, len(a.Holders))
+		}
+		e := a.Holders[0]
+		if got, want := e.Ends, duration(c.ends); got != want || a.Until != want || (e.Expires <= 0) != (c.ends == kept) {
+			t.Errorf("%s: it expires in %v and ends in %v, and the next look is in %v, want %v", c.name, e.Expires, got, a.Until, want)
+		}
+	}
+}

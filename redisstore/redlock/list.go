@@ -122,6 +122,14 @@ type copied struct {
 
 func (c copied) left() int64 { return c.ends() - c.now }
 
+// standing is, of the copies of an entry, the one that stays in the way: until so many
+// nodes are free of it as make a quorum. A release that has not come to all of them may be
+// seen by that. It sorts the copies by what they have left.
+func standing(copies []copied, need, nodes int) copied {
+	slices.SortFunc(copies, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
+	return copies[max(need-(nodes-len(copies))-1, 0)]
+}
+
 // sees notes what one node has.
 func (g *sighting) sees(c copied) {
 	g.broken, g.asks = max(g.broken, c.broken()), max(g.asks, c.asks())
@@ -240,9 +248,7 @@ func (s *Store) state(name string, a *seen) store.State {
 		if !held && len(all)+away < need {
 			continue // what some nodes have not been told to give back
 		}
-		// It is in the way until so many nodes are free of it as make a quorum.
-		slices.SortFunc(shown, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
-		c := shown[max(need-(len(s.nodes)-len(shown))-1, 0)]
+		c := standing(shown, need, len(s.nodes))
 		if c.reason = g.asks; held {
 			c.reason = g.broken
 		}

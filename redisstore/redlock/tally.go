@@ -177,12 +177,13 @@ func (t *tally) lossReason() error {
 	return store.ErrLost
 }
 
-// A vote is a grant by some nodes, the same on each.
+// A vote is a grant by some nodes, as the copy has it that stays in the way.
 type vote struct {
-	entry
-	now   int64
-	count int
+	copied
+	copies []copied
 }
+
+func (v *vote) count() int { return len(v.copies) }
 
 // votes counts the accepted grants of others, most first.
 func (t *tally) votes() (all []vote) {
@@ -194,19 +195,25 @@ func (t *tally) votes() (all []vote) {
 			i := slices.IndexFunc(all, func(v vote) bool { return v.id == e.id && v.p == e.p })
 			if i < 0 {
 				i = len(all)
-				all = append(all, vote{entry: e, now: f.now})
+				all = append(all, vote{copied: copied{e, f.now}})
 			}
-			all[i].count++
+			all[i].copies = append(all[i].copies, copied{e, f.now})
 		}
 	}
-	slices.SortFunc(all, func(a, b vote) int { return cmp.Or(cmp.Compare(b.count, a.count), byOrder(&a.entry, &b.entry)) })
+	for i := range all {
+		v := &all[i]
+		v.copied = standing(v.copies, t.quorum(v.limit), t.nodes) //mutant:redlock-copy-in-the-way
+	}
+	slices.SortFunc(all, func(a, b vote) int {
+		return cmp.Or(cmp.Compare(b.count(), a.count()), byOrder(&a.entry, &b.entry))
+	})
 	return all
 }
 
 // decided reports whether it is sure that a try fails: another has the claim's
 // room on enough nodes, or was first in the queue.
 func (t *tally) decided(cl *claim) bool {
-	if slices.ContainsFunc(t.votes(), func(v vote) bool { return v.count >= t.quorum(v.limit) }) {
+	if slices.ContainsFunc(t.votes(), func(v vote) bool { return v.count() >= t.quorum(v.limit) }) {
 		return true
 	}
 	for _, f := range t.refused {
@@ -231,7 +238,7 @@ func (t *tally) refusal(cl *claim) store.Answer {
 	for held, least := int64(0), int64(store.Full); sure < len(all); sure++ {
 		v := &all[sure]
 		held, least = held+v.weight, min(least, v.limit)
-		if v.count+t.nodes-len(t.refused) < t.quorum(v.limit) || held > least {
+		if v.count()+t.nodes-len(t.refused) < t.quorum(v.limit) || held > least {
 			break
 		}
 	}
