@@ -19,7 +19,7 @@ func tidyWork(write bool) (same bool, err error) {
 		return false, err
 	}
 	defer os.RemoveAll(dir)
-	text, err := elsewhere("go.work")
+	text, err := elsewhere("go.work", "")
 	if err != nil {
 		return false, err
 	}
@@ -49,8 +49,21 @@ func tidyWork(write bool) (same bool, err error) {
 	return false, os.WriteFile(sum, needs, 0o644)
 }
 
-// elsewhere is the text of a go.work file that can be in any directory.
-func elsewhere(name string) ([]byte, error) {
+// workspace writes to a directory a go.work that has the module alone, with the versions that it asks for.
+func (m *module) workspace(dir string) (file string, err error) {
+	text, err := elsewhere("go.work", m.dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return "", err
+	}
+	file = filepath.Join(dir, "go.work")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+// elsewhere is the text of a go.work file that can be in any directory. It has all modules, or the one that is only.
+func elsewhere(name, only string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -64,6 +77,9 @@ func elsewhere(name string) ([]byte, error) {
 		return nil, err
 	}
 	for _, use := range was.Use {
+		if only != "" && filepath.Clean(use.Path) != filepath.FromSlash(only) {
+			continue
+		}
 		at, err := filepath.Abs(use.Path)
 		if err != nil {
 			return nil, err
