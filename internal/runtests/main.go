@@ -97,36 +97,36 @@ const workspace = "work"
 // groupsOf are the workspace, if there is one, and the modules apart; and, if there is one, the modules below it that are in
 // no group, each as a failure.
 func groupsOf(root string, apart []string) (groups []*group, left []string, err error) {
-	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil && root != "" {
-		g := &group{dir: root, packages: workspace, env: []string{"GOWORK="}} // the one above the directory, whatever our own environment says
-		groups = append(groups, g)
-		if left, err = leftOut(g, apart); err != nil {
-			return nil, nil, err
-		}
-	}
+	var beside []*group
 	for _, dir := range apart {
 		g := &group{packages: "./...", env: []string{"GOWORK=off"}}
 		dir, file, other := strings.Cut(dir, "=")
 		if g.dir = dir; other {
 			g.modfile = []string{"-modfile=" + file}
 		}
-		groups = append(groups, g)
+		beside = append(beside, g)
 	}
-	if groups == nil {
+	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil && root != "" {
+		g := &group{dir: root, packages: workspace, env: []string{"GOWORK="}} // the one above the directory, whatever our own environment says
+		groups = append(groups, g)
+		if left, err = leftOut(g, beside); err != nil {
+			return nil, nil, err
+		}
+	}
+	if groups = append(groups, beside...); len(groups) == 0 {
 		return nil, nil, fmt.Errorf("there is no workspace in %s, and no module is named", root)
 	}
 	return groups, left, nil
 }
 
-// leftOut are the modules below the workspace which are neither of it nor apart.
-func leftOut(work *group, apart []string) (left []string, err error) {
+// leftOut are the modules below the workspace which are neither of it nor beside it.
+func leftOut(work *group, beside []*group) (left []string, err error) {
 	has, err := work.list("-m", "-f", "{{.Dir}}")
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range apart {
-		dir, _, _ = strings.Cut(dir, "=")
-		abs, err := filepath.Abs(dir)
+	for _, g := range beside {
+		abs, err := filepath.Abs(g.dir)
 		if err != nil {
 			return nil, err
 		}
