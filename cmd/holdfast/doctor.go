@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -59,7 +58,7 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 		d.store = ""
 	}
 	if asJSON {
-		err = d.printJSON(os.Stdout)
+		err = writeJSON(os.Stdout, d.lines...)
 	} else {
 		err = d.print(os.Stdout)
 	}
@@ -224,17 +223,6 @@ func promises(d store.Description) [][2]string {
 		all = append(all, [2]string{"lacks " + string(p), d.Lacks[p]})
 	}
 	return all
-}
-
-func (d *diagnosis) printJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for _, l := range d.lines {
-		if err := enc.Encode(l); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (d *diagnosis) print(w io.Writer) error {

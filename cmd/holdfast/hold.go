@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -90,11 +89,7 @@ func environment(env []string, leases []lease) []string {
 		env = unset(env, key)
 	}
 	if len(leases) > 1 {
-		var text strings.Builder
-		enc := json.NewEncoder(&text)
-		enc.SetEscapeHTML(false)
-		enc.Encode(leases) // strings and numbers: nothing in it can fail
-		return append(env, "HOLDFAST_LEASES="+strings.TrimSpace(text.String()))
+		return append(env, "HOLDFAST_LEASES="+strings.TrimSpace(string(jsonLine(leases))))
 	}
 	l := leases[0]
 	if l.Token != 0 { //mutant:run-token-told

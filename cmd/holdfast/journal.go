@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,6 +14,7 @@ const (
 	eventHeld    = "held"    // the lock is ours and the command is about to start
 	eventRefused = "refused" // somebody else has it and we do not wait, or no longer
 	eventRenewed = "renewed" // of hold alone: the lock lasts for expires_ms from now on
+	eventAsked   = "asked"   // a waiter asks for the lock: of hold, and of run --give-up
 	eventLost    = "lost"    // the lock is lost, or could not be renewed: the command is ended
 	eventWarning = "warning" // anything else worth telling
 	eventFailed  = "failed"  // an error: of the store, or the command cannot be run
@@ -40,7 +39,7 @@ type record struct {
 	Holding *int     `json:"holding,omitempty"`    // waiting, refused: how many hold
 	Ahead   *int     `json:"ahead,omitempty"`      // waiting, refused: how many wait ahead of us
 	Holders []holder `json:"holders,omitempty"`    // waiting, refused: the first 8 who hold
-	Message string   `json:"message,omitempty"`    // refused, lost, warning, failed: for people
+	Message string   `json:"message,omitempty"`    // refused, asked, lost, warning, failed: for people
 	Code    *int     `json:"code,omitempty"`       // ended: the exit code
 }
 
@@ -85,11 +84,7 @@ func (j *journal) line(r record) []byte {
 	case len(j.leases) > 0:
 		r.ID, r.Token = j.leases[0].ID, j.leases[0].Token //mutant:run-events-name-hold
 	}
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	enc.Encode(r) // strings and numbers: nothing in it can fail
-	return line.Bytes()
+	return jsonLine(r)
 }
 
 // refusal is what a refused claim is told.

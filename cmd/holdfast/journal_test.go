@@ -88,6 +88,8 @@ func sound(r, first, last *record) error {
 		}
 	case eventLost:
 		wrong.check(last.ID != "", "lost and never held")
+	case eventAsked:
+		wrong.check(r.ID != "", "asked and never held")
 	case eventWarning, eventFailed, eventEnded:
 	default:
 		wrong.check(false, "unknown")

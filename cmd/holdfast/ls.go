@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -105,7 +104,7 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	lines := linesOf(byName(states), time.Now())
 	switch {
 	case asJSON:
-		err = printJSON(os.Stdout, lines)
+		err = writeJSON(os.Stdout, lines...)
 	case len(lines) > 0 && name == "":
 		err = printTable(os.Stdout, lines)
 	case len(lines) > 0:
@@ -235,17 +234,6 @@ func stateOf(e *store.Entry) string {
 		return "expired"
 	}
 	return "held"
-}
-
-func printJSON(w io.Writer, lines []line) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for _, l := range lines {
-		if err := enc.Encode(l); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func printTable(w io.Writer, lines []line) error {

@@ -275,9 +275,7 @@ type snapshot struct {
 }
 
 func writeSnapshot(w io.Writer, at time.Time, lines []line) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	return enc.Encode(snapshot{at.Format(time.RFC3339Nano), append([]line{}, lines...)})
+	return writeJSON(w, snapshot{at.Format(time.RFC3339Nano), append([]line{}, lines...)})
 }
 
 // steady is what of the lines changes only if somebody does something: a renewal, and

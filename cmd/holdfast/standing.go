@@ -38,8 +38,9 @@ script and all processes below it get TERM. Linux only.
 With --json it speaks JSON: an object a line on stdout for each thing that
 happens, and it gives the lock back when its stdin ends too. So a program in any
 language starts it with two pipes, waits for the event "held", and works until
-it closes the pipe or reads "lost". Each "renewed" says in expires_ms for how long
-the lock lasts from then on, unless it is renewed again.
+it closes the pipe or reads "lost". "asked" says that a waiter asks for the lock.
+Each "renewed" says in expires_ms for how long the lock lasts from then on, unless
+it is renewed again.
 
 Unlike run, hold cannot end what works under the lock before somebody else gets
 it. Prefer run where the work is one command; otherwise stop work at "lost", and
@@ -195,22 +196,33 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal) 
 	if j.atMost > 0 {
 		over = time.After(time.Duration(j.atMost))
 	}
+	var asked <-chan string
+	if stderr.journal != nil || stderr.screen != nil { // else nobody reads it who could give the lock back
+		asked = requests(leases)
+	}
 	code := 0
-	select {
-	case <-ends:
-		if c != nil {
-			c.stop() // unless that is because it has ended
+	for holds := true; holds; {
+		select {
+		case why := <-asked:
+			asked = nil                                                // one is enough
+			tellAsked("%s: a waiter asks for the lock: %s", name, why) //mutant:hold-tells-who-asks
+			continue
+		case <-ends:
+			if c != nil {
+				c.stop() // unless that is because it has ended
+			}
+		case <-over:
+			code = exitTimeout
+			tell("%s: held past --at-most-for %v; giving it back", name, time.Duration(j.atMost))
+		case <-leases.Lost():
+			tellLost("%s", whyLost(name, context.Cause(leases.Context(context.Background())), j.forgets))
+			if c != nil {
+				c.stop()
+			}
+			_ = leases.Release() // a hold that was broken is given back all the same
+			return &exitError{code: exitLost}
 		}
-	case <-over:
-		code = exitTimeout
-		tell("%s: held past --at-most-for %v; giving it back", name, time.Duration(j.atMost))
-	case <-leases.Lost():
-		tellLost("%s", whyLost(name, context.Cause(leases.Context(context.Background())), j.forgets))
-		if c != nil {
-			c.stop()
-		}
-		_ = leases.Release() // a hold that was broken is given back all the same
-		return &exitError{code: exitLost}
+		holds = false
 	}
 	if c != nil && code != 0 {
 		c.stop()

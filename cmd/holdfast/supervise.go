@@ -85,7 +85,7 @@ func (s *supervisor) supervise() {
 			}
 		case why := <-s.requests:
 			s.requests = nil
-			tell("%s: a waiter asks for the lock: %s; sending %v to the command", s.name(), why, s.giveUp)
+			tellAsked("%s: a waiter asks for the lock: %s; sending %v to the command", s.name(), why, s.giveUp)
 			s.pass(s.giveUp) //mutant:run-gives-up
 		case <-over:
 			if !s.ending {

@@ -28,6 +28,11 @@ func tell(format string, args ...any) {
 	stderr.say(record{Event: eventWarning, Message: fmt.Sprintf(format, args...)})
 }
 
+// tellAsked says that somebody asks for the lock.
+func tellAsked(format string, args ...any) {
+	stderr.say(record{Event: eventAsked, Message: fmt.Sprintf(format, args...)})
+}
+
 // tellLost says why the lock is lost.
 func tellLost(format string, args ...any) {
 	stderr.say(record{Event: eventLost, Message: fmt.Sprintf(format, args...)}) //mutant:run-loss-told
