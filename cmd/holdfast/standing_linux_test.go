@@ -28,7 +28,7 @@ func recipe(t *testing.T, language, text string) string {
 }
 
 // The recipe for Python, as it is on the page: it holds, it knows its token, it sees a
-// loss, it gives back, and it is refused.
+// loss, though holdfast is stopped and says nothing, it gives back, and it is refused.
 func TestTheRecipeForPythonHoldsALock(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -38,7 +38,7 @@ func TestTheRecipeForPythonHoldsALock(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"holdfast.py": recipe(t, "python", "class Lock"),
-		"work.py": `import subprocess, sys
+		"work.py": `import os, signal, subprocess, sys
 from holdfast import Lock, NotObtained
 run = lambda *a: subprocess.run(["holdfast", *a], capture_output=True, text=True)
 with Lock("demo", "-n", "--ttl", "3") as lock:
@@ -54,6 +54,10 @@ with Lock("demo") as lock:
     broken = run("break", "demo", "--id", lock.id, "--token", str(lock.token), "--reason", "a test", "--now")
     assert broken.returncode == 0, broken
     assert lock.lost.wait(100)
+with Lock("stopped", "--ttl", "3") as lock:
+    os.kill(lock.holdfast.pid, signal.SIGSTOP)
+    assert lock.lost.wait(100), "nobody says that it is over"
+    os.kill(lock.holdfast.pid, signal.SIGCONT)
 print("done")
 `,
 	} {
