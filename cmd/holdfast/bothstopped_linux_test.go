@@ -220,7 +220,7 @@ func TestBothStoppedSayWhatRanOn(t *testing.T) {
 		line string
 		says string
 	}{
-		"what_has_left_the_group": {stopBoth, "touch in; until [ -e out ]; do sleep 0.1; done; setsid beat beat & while :; do wait; done", "1 that had left its group ran until now"},
+		"what_has_left_the_group": {stopBoth, "touch in; until [ -e out ]; do sleep 0.1; done; setsid beat beat & while :; do wait; done", "but 1 outside its group ran on"},
 		"frozen_by_version_1":     {freezeBothV1, "beat beat & touch in; while :; do wait; done", "the command may have run until now"},
 		"stopped_in_version_1":    {stopBothInV1, "beat beat & touch in; while :; do wait; done", "the command may have run until now"},
 	} {

@@ -40,7 +40,7 @@ func (f *frontend) expired() int {
 		tell("our process %d was stopped or hung; killed the command, but not before the lock expired at %s, and somebody else may have it since",
 			f.engine, time.Now().Add(-late).Format(time.TimeOnly))
 	default:
-		tell("we were stopped, the lock expired at %s, and somebody else may have it since; %s",
+		tell("we were stopped, the lock expired at %s, somebody else may have it since; %s",
 			time.Now().Add(-late).Format(time.TimeOnly), whatRan(inTime, killed))
 	}
 	return ExitLost
@@ -54,7 +54,7 @@ func whatRan(inTime bool, killed int) string {
 	case !inTime:
 		return "the command may have run until now, and is killed"
 	case killed > 0:
-		return fmt.Sprintf("the command was killed before that, %d that had left its group ran until now", killed)
+		return fmt.Sprintf("the command was killed before that, but %d outside its group ran on", killed)
 	}
 	return "the command was killed before that"
 }
