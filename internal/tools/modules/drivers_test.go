@@ -117,12 +117,23 @@ func TestAKnownHoleIsFound(t *testing.T) {
 			"ecosystem_specific": {"imports": [{"path": "example.org/driver", "symbols": ["N"]}]}
 		}]
 	}`)
-	onDriver(t, "v1.0.0")
-	if err := run([]string{"holes", known}); err == nil || !strings.Contains(err.Error(), "govulncheck fails in . (exit status 3), a (exit status 3)") {
-		t.Errorf("%v, want that both modules call what has a hole", err)
-	}
-	onDriver(t, "v1.1.0")
-	if err := run([]string{"holes", known}); err != nil {
-		t.Error(err)
+	const found = "calls example.org/driver@v1.0.0, which has GO-2026-9999"
+	was := accepted
+	defer func() { accepted = was }()
+	for _, c := range []struct {
+		driver   string
+		accepted map[string]string
+		want     string
+	}{
+		{"v1.0.0", nil, ". " + found + "\na " + found},
+		{"v1.0.0", map[string]string{"GO-2026-9999": "it is a test"}, ""},
+		{"v1.1.0", nil, ""},
+		{"v1.1.0", map[string]string{"GO-2026-9999": "it is a test"}, "GO-2026-9999 is accepted, and nothing has it any more"},
+	} {
+		onDriver(t, c.driver)
+		accepted = c.accepted
+		if err := run([]string{"holes", known}); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+			t.Errorf("%s, accepted %v: %v, want %q", c.driver, c.accepted, err, c.want)
+		}
 	}
 }
