@@ -1,0 +1,285 @@
+package queue_test
+
+import (
+	"errors"
+	"reflect"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+func (w *world) lost(t *rapid.T, err error, what string) {
+	if !errors.Is(err, store.ErrLost) {
+		t.Fatalf("%s: %v, want ErrLost", what, err)
+	}
+}
+
+func (w *world) renew(t *rapid.T) {
+	c := w.pick(t)
+	h := store.Hold{
+		Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl")),
+		Owner: rapid.SampledFrom([]string{"", "", "another note"}).Draw(t, "owner"), Used: w.used(t, c),
+	}
+	var was queue.Entry
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
+	if e != nil {
+		was = *e
+	}
+	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		r, change := q.Renew(w.now, &h)
+		return r, change, r.Err
+	})
+	if !good {
+		w.lost(t, err, "renewal")
+		if e := find(w.q, c.ID); e != nil && was.Expires != 0 && e.Expires != was.Expires {
+			t.Fatalf("a lost renewal moved the expiry from %d to %d", was.Expires, e.Expires)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("renewal of %+v: %v", was, err)
+	}
+	if e := find(w.q, c.ID); e == nil || !e.Shown {
+		t.Fatalf("the token was shown, and the entry is %+v", e)
+	}
+	w.pushed(t, c, was, h.TTL)
+	if h.Owner == "" {
+		h.Owner = was.Owner
+	}
+	turn := was.Turn
+	if h.Used >= was.Token && h.Used < was.Token+int64(was.N) {
+		turn = max(turn, int32(h.Used-was.Token))
+	}
+	e = find(w.q, c.ID)
+	if e.Owner != h.Owner || e.Turn != turn {
+		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
+	}
+	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken || r.GiveUp != w.asks() {
+		t.Fatalf("told %+v of %+v", r, e)
+	}
+}
+
+// used is a token of the claim's block, or just outside, or none.
+func (w *world) used(t *rapid.T, c *claimed) int64 {
+	if !rapid.Bool().Draw(t, "tells what it used") {
+		return 0
+	}
+	return c.token + int64(rapid.IntRange(-1, c.Tokens()).Draw(t, "used"))
+}
+
+// change is of the weight: an upgrade or a way back, the next or an older one.
+func (w *world) change(t *rapid.T) {
+	c := w.pick(t)
+	if c.Weight != store.Upgradeable {
+		c = w.pick(t)
+	}
+	turn := c.turn + 1
+	if c.turn > 0 && rapid.IntRange(0, 3).Draw(t, "late") == 0 {
+		turn = int32(rapid.IntRange(1, int(c.turn)).Draw(t, "turn"))
+	}
+	c.turn = max(c.turn, turn)
+	weight := rapid.SampledFrom([]int64{store.Full, store.Full, store.Upgradeable}).Draw(t, "weight")
+	h := store.Hold{Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 0, 1}).Draw(t, "off"))}
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
+	var was queue.Entry
+	if e != nil {
+		was = *e
+	}
+	out, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		a, change, err := q.Change(w.now, &h, turn, weight)
+		return a, change, err
+	})
+	switch {
+	case !good:
+		w.lost(t, err, "change")
+		return
+	case c.Weight != store.Upgradeable || c.Limit != store.Full:
+		if !errors.Is(err, store.ErrInvalid) {
+			t.Fatalf("change of %+v: %v, want ErrInvalid", was, err)
+		}
+		return
+	case err != nil:
+		t.Fatalf("change of %+v: %v", was, err)
+	}
+	want, asked := was, was.Want
+	if turn > was.Turn {
+		want.Turn, asked = turn, int32(weight)
+	}
+	alone := true
+	for i := range w.q.Entries {
+		o := &w.q.Entries[i]
+		alone = alone && (o.ID == c.ID || !o.Granted || freed(o) || end(o) <= w.now.Clock)
+	}
+	e = find(w.q, c.ID)
+	want.Want, want.Weight, want.UpgradeToken = asked, min(was.Weight, asked), e.UpgradeToken // upgrade tokens are checked in do
+	if alone && want.Want > want.Weight {
+		want.Weight = want.Want
+		if e.UpgradeToken == was.UpgradeToken {
+			t.Fatalf("nobody is in the way of an upgrade that is not granted: %+v", e)
+		}
+	}
+	if !reflect.DeepEqual(*e, want) {
+		t.Fatalf("changed to %d, turn %d, at %d from %+v to %+v", weight, turn, w.now.Clock, was, e)
+	}
+	a := out.(store.Answer)
+	told := store.Answer{
+		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken, Last: w.q.Last,
+		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
+	}
+	if !reflect.DeepEqual(a, told) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
+		t.Fatalf("told %+v of %+v", a, e)
+	}
+}
+
+// adopt lets the hold go on under another id.
+func (w *world) adopt(t *rapid.T) {
+	c := w.pick(t)
+	id := store.Process{byte(rapid.IntRange(0, 2).Draw(t, "process"))}.NewID()
+	h := store.Hold{Name: "n", ID: c.ID, NewID: id, Token: c.token, TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl"))}
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
+	var was queue.Entry
+	if e != nil {
+		was = *e
+	}
+	w.renamed = map[store.ID]store.ID{id: c.ID}
+	defer func() { w.renamed = nil }()
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		r, change := q.Renew(w.now, &h)
+		return nil, change, r.Err
+	})
+	if !good {
+		w.lost(t, err, "a renewal under another id")
+		return
+	}
+	if err != nil {
+		t.Fatalf("renewal of %+v under another id: %v", was, err)
+	}
+	if find(w.q, c.ID) != nil {
+		t.Fatalf("the old id is there still: %+v", w.q)
+	}
+	next := *c // the old one stays among those picked, and is lost
+	next.ID = id
+	w.ids, w.known[id] = append(w.ids, id), &next
+	w.pushed(t, &next, was, h.TTL)
+}
+
+// wants is whether an upgrade is pending.
+func wants(e *queue.Entry, now queue.Time) bool {
+	return e.Granted && e.Weight < e.Want && now.Clock < e.Expires
+}
+
+func (w *world) release(t *rapid.T) {
+	c := w.pick(t)
+	token := c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "off"))
+	if token == 0 {
+		t.Skip("that is a withdrawal")
+	}
+	e := w.alive(c)
+	good := e != nil && e.Granted && e.Token == token
+	var was queue.Entry
+	if e != nil {
+		was = *e
+	}
+	taken := good && freed(e)
+	good = good && !taken
+	used := w.used(t, c)
+	if used < token || !good {
+		// Nothing is given back: any of the block may have been used.
+	} else if last := token + int64(was.N) - 1; used < last && w.q.Last == last {
+		w.most = used
+	}
+	// A repeated release is lost, so do is told of no repetition by itself.
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		change, err := q.Release(w.now, &store.Hold{Name: "n", ID: c.ID, Token: token, Used: used})
+		return nil, change, err
+	})
+	if !good {
+		if w.lost(t, err, "release"); taken && find(w.q, c.ID) != nil {
+			t.Fatalf("freed and given back, and there is %+v", w.q)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("release of %+v: %v", was, err)
+	}
+	w.gone(t, c, was.Since+was.MinHold > w.now.Clock)
+}
+
+// gone checks that an entry was given back: out of the queue, or in the way for
+// its minimum hold alone.
+func (w *world) gone(t *rapid.T, c *claimed, kept bool) {
+	e := find(w.q, c.ID)
+	if (e != nil) != kept || e != nil && (e.Expires > w.now.Clock || !e.Shown) {
+		t.Fatalf("given back, and to be kept %v: the entry is %+v", kept, e)
+	}
+}
+
+func (w *world) breaking(t *rapid.T) {
+	c := w.pick(t)
+	b := store.Break{Name: "n", ID: c.ID, Token: c.token, Reason: "because", Now: rapid.Bool().Draw(t, "now")}
+	var was queue.Entry
+	e := find(w.q, c.ID)
+	good := e != nil && e.Granted && e.Token == c.token && end(e) > w.now.Clock && !freed(e)
+	if good {
+		was = *e
+	}
+	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
+		change, err := q.Break(w.now, &b)
+		if b.Now && err == nil {
+			return nil, change, nil // repeated, it is lost, and changes nothing
+		}
+		return nil, change, err
+	})
+	if !good {
+		w.lost(t, err, "break of no hold")
+		return
+	}
+	if err != nil {
+		t.Fatalf("break: %v", err)
+	}
+	was.Broken, was.MinHold, was.Want = &b.Reason, 0, was.Weight
+	if b.Now {
+		was.Broken, was.LockDelay = new("\x01"+b.Reason), 0
+	}
+	e = find(w.q, c.ID)
+	switch {
+	case end(&was) <= w.now.Clock || b.Now && (w.q.Forgets || was.Expires <= w.now.Clock):
+		if e != nil {
+			t.Fatalf("broken, and nothing is left of it but %+v", e)
+		}
+	case e == nil || !reflect.DeepEqual(*e, was):
+		t.Fatalf("broken, the entry is %+v, want %+v", e, was)
+	}
+}
+
+// death ends what a process has.
+func (w *world) death(t *rapid.T) {
+	if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
+		t.Skip()
+	}
+	dead := byte(rapid.IntRange(0, 2).Draw(t, "process"))
+	is := func(p store.Process) bool { return p[0] == dead }
+	before := clone(w.q)
+	change := w.q.Expire(w.now, "n", is)
+	for _, e := range w.q.Entries {
+		was := find(before, e.ID)
+		if is(e.ID.Process()) && (!e.Granted || e.Expires > w.now.Clock) {
+			t.Fatalf("its owner is dead: %+v", e)
+		}
+		if !is(e.ID.Process()) && e.Expires != was.Expires {
+			t.Fatalf("its owner lives: %+v, was %+v", e, was)
+		}
+		if e.Granted && !was.Granted {
+			w.most = max(w.most, e.Token+int64(e.N)-1)
+		}
+		w.most = max(w.most, e.UpgradeToken)
+	}
+	if !change.Wrote && !reflect.DeepEqual(normal(before), normal(w.q)) {
+		t.Fatal("it changed the queue and does not say so")
+	}
+}

@@ -1,0 +1,166 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/queue"
+)
+
+// numbers plays operations on one name at one moment each, and says what tokens
+// come of them.
+type numbers struct {
+	t   *testing.T
+	q   queue.Queue
+	now queue.Time
+}
+
+func (n *numbers) ask(weight int64, block int) (*store.Claim, store.Answer) {
+	n.t.Helper()
+	c := &store.Claim{Name: "n", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: weight, TTL: time.Minute, PositionTTL: time.Minute, Block: block}
+	return c, n.again(c)
+}
+
+func (n *numbers) again(c *store.Claim) store.Answer {
+	n.t.Helper()
+	a, _, err := n.q.Ask(n.now, "n", c)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return a
+}
+
+func (n *numbers) release(c *store.Claim, token, used int64) {
+	n.t.Helper()
+	if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: c.ID, Token: token, Used: used}); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *numbers) check(what string, have, want any) {
+	n.t.Helper()
+	if have != want {
+		n.t.Errorf("%s: %v, want %v", what, have, want)
+	}
+}
+
+// A block is drawn where all of the name is granted, by whoever grants it, and
+// what of it was not used is given back if nothing was drawn since.
+func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
+	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
+	c, a := n.ask(store.Full, 10)
+	n.check("the first token", a.Token, int64(1000))
+	n.check("the block", a.N, 10)
+	n.check("the newest token", a.Last, int64(1009))
+	n.check("the block again", n.again(c).N, 10)
+	next, waits := n.ask(store.Full, 5)
+	n.check("granted", waits.Granted, false)
+	n.release(c, 1000, 1003)
+	n.check("drawn by the release, behind what was used", n.again(next).Token, int64(1004))
+	n.check("the block drawn by the release", n.again(next).N, 5)
+
+	r, _ := n.ask(1, 7)
+	n.release(next, 1004, 0)
+	n.check("a reader's, behind a block of which nothing was told", n.again(r).Token, int64(1009))
+	n.check("a reader's block", n.again(r).N, 1)
+	n.release(r, 1009, 0)
+
+	c, a = n.ask(store.Full, store.MaxBlock+1)
+	n.check("the largest block", a.N, store.MaxBlock)
+	for _, outside := range []int64{1, a.Token - 1, a.Last + 1, a.Last + 1000} {
+		last := n.q.Last
+		again, _ := n.ask(store.Full, 1)
+		n.release(again, 0, 0)
+		if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: c.ID, Token: a.Token, Used: outside}); err != nil {
+			t.Fatal(err)
+		}
+		n.check("the newest token after a release that tells one outside the block", n.q.Last, last)
+		c, a = n.ask(store.Full, 10)
+	}
+	n.release(c, a.Token, a.Token)
+	n.check("only the first was used", n.q.Last, a.Token)
+}
+
+// A position that was kept before blocks were drawn says that none are to be: one
+// token it is.
+func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
+	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
+	c, a := n.ask(store.Full, 1)
+	w, _ := n.ask(store.Full, 1)
+	n.q.Entries[1].N = 0
+	n.release(c, a.Token, 0)
+	a = n.again(w)
+	n.check("its token", a.Token, int64(1001))
+	n.check("how many", a.N, 1)
+	n.check("the newest", a.Last, int64(1001))
+}
+
+// A renewal tells the newest token used, and a late copy of one does not take
+// it back.
+func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
+	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
+	c, a := n.ask(store.Full, 10)
+	for _, s := range []struct{ told, want int64 }{{0, 1000}, {1000, 1000}, {1004, 1004}, {1002, 1004}, {0, 1004}, {1010, 1004}, {5, 1004}, {1009, 1009}} {
+		h := store.Hold{Name: "n", ID: c.ID, Token: a.Token, TTL: time.Minute, Used: s.told, Owner: fmt.Sprintf("h\t1\tp\t\tnote %d", s.told)}
+		if r, _ := n.q.Renew(n.now, &h); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		e := n.q.State(n.now, "n").Entries[0]
+		n.check(fmt.Sprint("the newest used, told of ", s.told), e.Used, s.want)
+		n.check("the note", e.Owner.Note, fmt.Sprint("note ", s.told))
+		for token, want := range map[int64]bool{0: false, 999: false, 1000: true, 1005: true, 1009: true, 1010: false} {
+			n.check(fmt.Sprint("it is known by ", token), e.Has(token), want)
+		}
+	}
+	h := store.Hold{Name: "n", ID: c.ID, Token: a.Token, TTL: time.Minute}
+	n.q.Renew(n.now, &h)
+	n.check("the note, not told", n.q.State(n.now, "n").Entries[0].Owner.Note, "note 1009")
+}
+
+// An upgrade draws a token of its own, larger than all before; the token of the
+// grant stays what the hold is known by, and a way back keeps the newest.
+func TestAnUpgradeDrawsAnUpgradeTokenAndKeepsTheToken(t *testing.T) {
+	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
+	u, a := n.ask(store.Upgradeable, 10)
+	n.check("the block of an upgradeable read", a.N, 1)
+	r, reader := n.ask(1, 1)
+	n.check("a reader beside it", reader.Token, int64(1001))
+	h := store.Hold{Name: "n", ID: u.ID, Token: a.Token, TTL: time.Minute}
+	change := func(turn int32, weight int64) store.Answer {
+		t.Helper()
+		a, _, err := n.q.Change(n.now, &h, turn, weight)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.check("the token", a.Token, int64(1000))
+		return a
+	}
+	a = change(1, store.Full)
+	n.check("granted beside a reader", a.Granted, false)
+	n.check("its upgrade token", a.UpgradeToken, int64(0))
+	n.check("who is in the way", a.Holders[0].ID, r.ID)
+	n.check("how many are", a.Holding, 1)
+	n.check("until", a.Until, time.Minute)
+	n.release(r, reader.Token, 0)
+	if _, err := n.q.Release(n.now, &store.Hold{Name: "n", ID: u.ID, Token: 1002}); err == nil {
+		t.Error("the upgrade token is the identity of the hold")
+	}
+	renewal, _ := n.q.Renew(n.now, &h)
+	n.check("renewed after the grant", renewal.Err, nil)
+	n.check("the upgrade token that the renewal tells", renewal.UpgradeToken, int64(1002))
+	n.check("the weight that it tells", renewal.Weight, int64(store.Full))
+	n.check("the want that it tells", renewal.Want, int64(store.Full))
+	n.check("upgraded twice, the upgrade token", change(2, store.Full).UpgradeToken, int64(1002))
+	a = change(3, store.Upgradeable)
+	n.check("the weight after a downgrade", a.Weight, int64(store.Upgradeable))
+	n.check("the upgrade token after a downgrade", a.UpgradeToken, int64(1002))
+	n.check("the upgrade token of another upgrade", change(4, store.Full).UpgradeToken, int64(1003))
+	e := n.q.State(n.now, "n").Entries[0]
+	n.check("known by its upgrade token", e.Has(1003), true)
+	n.check("known by one between", e.Has(1002), false)
+	if _, err := n.q.Break(n.now, &store.Break{Name: "n", ID: u.ID, Token: 1003}); err != nil {
+		t.Error("a break by the upgrade token:", err)
+	}
+}
