@@ -2,19 +2,15 @@ package holdfast
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -204,196 +200,6 @@ func TestRule3_ARenewalWhoseAnswerIsLostCosts(t *testing.T) {
 			t.Fatal("lost, though each second renewal was answered")
 		}
 		release(t, l)
-	})
-}
-
-// Ten thousand leases are renewed in as few calls as there are batches, and
-// nothing runs in between.
-func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 10_000
-		s := newLink(t)
-		locks := locker(t, s, nil)
-		before := runtime.NumGoroutine()
-		for i := range n {
-			lock(t, locks, fmt.Sprint(i))
-		}
-		synctest.Wait()
-		if more := runtime.NumGoroutine() - before; more > 2 {
-			t.Fatalf("%d goroutines for %d leases that are held", more, n)
-		}
-		for round := 1; round <= 6; round++ {
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			calls := s.made("renew")
-			same(t, "calls", len(calls), round*10) // a thousand leases a call
-			var holds int
-			for _, c := range calls {
-				holds += len(c.holds)
-			}
-			same(t, "holds renewed", holds, round*n)
-		}
-	})
-}
-
-// Leases granted at different times are renewed together where that is only a
-// little early.
-func TestRule4_WhatIsNearlyDueGoesWithTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newLink(t)
-		locks := locker(t, s, nil)
-		for i := range 500 {
-			lock(t, locks, fmt.Sprint(i))
-			time.Sleep(time.Millisecond)
-		}
-		time.Sleep(11 * time.Second)
-		same(t, "calls", len(s.made("renew")), 1)
-		same(t, "holds renewed", len(s.made("renew")[0].holds), 500)
-	})
-}
-
-// What was renewed in one call is so each time, also where some calls wait for others: a store may
-// keep that by one write.
-func TestRule4_WhatWasRenewedTogetherIsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 5500 // in six calls, more than are under way at a time
-		s := newLink(t)
-		locks := locker(t, s, nil)
-		for i := range n {
-			lock(t, locks, fmt.Sprint(i))
-		}
-		s.on(func(c *call) fate {
-			return fate{there: time.Duration(1+c.n%3) * 20 * time.Millisecond, back: time.Duration(c.n%7) * time.Millisecond}
-		})
-		rounds := map[string]bool{}
-		time.Sleep(5 * time.Second) // no call is under way when we look
-		for range 20 {
-			before := len(s.made("renew"))
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			var sets []string
-			for _, c := range s.made("renew")[before:] {
-				var ids []string
-				for _, h := range c.holds {
-					ids = append(ids, h.ID.String())
-				}
-				slices.Sort(ids)
-				sets = append(sets, fmt.Sprintf("%d %x", len(ids), sha256.Sum256([]byte(strings.Join(ids, "")))))
-			}
-			slices.Sort(sets)
-			rounds[strings.Join(sets, "\n")] = true
-		}
-		if len(rounds) != 1 {
-			t.Errorf("in twenty rounds the leases were renewed in %d different sets of calls", len(rounds))
-		}
-	})
-}
-
-func TestRule4_GoroutinesStayFewThoughTheStoreHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 10_000
-		s := newLink(t)
-		locks := locker(t, s, nil)
-		before := runtime.NumGoroutine()
-		var leases []*Lease
-		for i := range n {
-			leases = append(leases, lock(t, locks, fmt.Sprint(i)))
-			if i%100 == 0 {
-				time.Sleep(100 * time.Millisecond)
-			}
-		}
-		start := time.Now()
-		hang := make(chan struct{})
-		s.on(func(*call) fate { return fate{hang: hang} })
-		for time.Since(start) < 29*time.Second {
-			time.Sleep(time.Second)
-			if more := runtime.NumGoroutine() - before; more > 100 {
-				t.Fatalf("%d goroutines for %d leases", more, n)
-			}
-			if n := s.underway("renew"); n > 40 { // they are not all sent at once, and none is sent again
-				t.Fatalf("%d calls are under way", n)
-			}
-		}
-		time.Sleep(time.Until(start.Add(30 * time.Second)))
-		for _, l := range leases {
-			if l.Valid() || !over(l.Lost()) {
-				t.Fatal("a lease outlived its time")
-			}
-		}
-		close(hang)
-	})
-}
-
-func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newLink(t)
-		start := time.Now()
-		locks := locker(t, s, nil)
-		good, gone, silent := lock(t, locks, "good"), lock(t, locks, "gone"), lock(t, locks, "silent")
-		silentID := silent.ID()
-		s.on(func(c *call) fate {
-			return fate{renew: func(i int, r *store.Renewal) {
-				if c.holds[i].ID.String() == silentID {
-					r.Err = errLink
-				}
-			}}
-		})
-		s.mem.Break("gone")
-		<-gone.Lost()
-		same(t, "one is lost at once", time.Since(start), 10*time.Second)
-		<-silent.Lost()
-		same(t, "one at its deadline", time.Now(), ends(start, 30*time.Second))
-		if !good.Valid() {
-			t.Fatal("the third is lost as well")
-		}
-		renewed := 0
-		for _, c := range s.made("renew") {
-			for _, h := range c.holds {
-				if h.Name == "good" {
-					renewed++
-				}
-			}
-		}
-		if renewed < 2 || renewed > 3 {
-			t.Fatalf("the third was renewed %d times in 30 seconds", renewed)
-		}
-		release(t, good)
-	})
-}
-
-// A renewal that had to wait for its turn is not sent for a lease that ended
-// meanwhile: it would keep the name from the next.
-func TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newLink(t)
-		locks := locker(t, s, &Options{TTL: 8 * time.Second})
-		hang := make(chan struct{})
-		s.on(func(c *call) fate {
-			if c.op == "renew" && c.n < engine.Batches {
-				return fate{hang: hang}
-			}
-			return fate{}
-		})
-		var last *Lease
-		// In calls of their own, as they are bounded differently, and due at once:
-		// the last one waits until the others hang for long.
-		start, due := time.Now(), 1700*time.Millisecond
-		for i, every := range []time.Duration{1700, 1400, 1200, 1000} {
-			time.Sleep(time.Until(start.Add(due - every*time.Millisecond)))
-			lock(t, locks.With(&Options{RenewEvery: every * time.Millisecond}), fmt.Sprint(i))
-		}
-		time.Sleep(170 * time.Millisecond)
-		last = lock(t, locks.With(&Options{RenewEvery: 900 * time.Millisecond, MaxHold: 915 * time.Millisecond}), "last")
-		<-last.Lost()
-		same(t, "batches under way", len(s.made("renew")), engine.Batches)
-		time.Sleep(2 * engine.Grace)
-		close(hang)
-		synctest.Wait()
-		for _, c := range s.made("renew") {
-			if c.name == last.Name() {
-				t.Fatal("renewed though it was lost")
-			}
-		}
 	})
 }
 

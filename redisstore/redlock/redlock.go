@@ -124,10 +124,8 @@ package redlock
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -229,60 +227,6 @@ func init() {
 	scheme.Register(func(url string) (*Store, error) { return Open(url, nil) }, "redlock")
 }
 
-// Open returns a Store on clients of its own, which Close closes. The URL is
-// redlock: and then the URLs of the nodes, as of redisstore.Open, with commas
-// between:
-//
-//	redlock:redis://10.0.0.1,redis://10.0.1.1:6380,rediss://user:password@10.0.2.1
-//
-// The options follow the last node: max-ttl and timeout, as Go durations. What
-// else is there goes to go-redis, for its node. Open does no I/O. The error
-// matches store.ErrInvalid and does not show the URL, which may hold passwords.
-func Open(rawURL string, o *Options) (*Store, error) {
-	parsed, merged, err := parseURL(rawURL, o)
-	if err != nil {
-		return nil, err
-	}
-	clients := make([]*redis.Client, len(parsed))
-	for i, p := range parsed {
-		if dial := merged.Dialer; dial != nil {
-			p.Dialer, p.TLSConfig = overTLS(dial, p.TLSConfig), nil
-		}
-		clients[i] = redis.NewClient(p)
-	}
-	merged.Dialer = nil
-	s, err := New(clients, merged)
-	if err != nil {
-		for _, c := range clients {
-			c.Close()
-		}
-		return nil, err
-	}
-	s.own = clients
-	return s, nil
-}
-
-// handshakeTime is how long one may take on the connections of a dialer.
-const handshakeTime = 5 * time.Second
-
-// overTLS dials and then speaks TLS, if that is asked for.
-func overTLS(dial func(context.Context, string, string) (net.Conn, error), with *tls.Config) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil || with == nil {
-			return conn, err
-		}
-		t := tls.Client(conn, with)
-		ctx, cancel := context.WithTimeout(ctx, handshakeTime) // a mailbox's has no end
-		defer cancel()
-		if err := t.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return nil, err
-		}
-		return t, nil
-	}
-}
-
 func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, error) {
 	if o == nil {
 		o = &Options{}
@@ -346,63 +290,6 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 	s.address = "Redlock on " + strings.Join(addresses, ", ")
 	s.ctx, s.end = context.WithCancel(context.Background())
 	return s, nil
-}
-
-// parseURL shows of a wrong URL nothing: passwords can be in it.
-func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: the Redlock URL is wrong: %s: want redlock:redis://host:port,redis://host:port,redis://host:port, with special characters of a password as %%XX",
-			store.ErrInvalid, fmt.Sprintf(format, args...))
-	}
-	merged := Options{}
-	if o != nil {
-		merged = *o
-	}
-	rest, ok := strings.CutPrefix(rawURL, "redlock:")
-	if !ok {
-		return nil, nil, bad("it does not begin with redlock:")
-	}
-	var all []*redis.Options
-	for i, part := range strings.Split(rest, ",") {
-		u, err := url.Parse(part)
-		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
-			return nil, nil, bad("node %d is no redis:// or rediss:// URL", i+1)
-		}
-		if u.Hostname() == "" { // go-redis takes this host in its place, where everybody would be alone
-			return nil, nil, bad("node %d names no host", i+1)
-		}
-		query, err := url.ParseQuery(u.RawQuery)
-		if err != nil {
-			return nil, nil, bad("what follows the ? of node %d cannot be read", i+1)
-		}
-		for key, to := range map[string]*time.Duration{"max-ttl": &merged.MaxTTL, "timeout": &merged.Timeout} {
-			if !query.Has(key) {
-				continue
-			}
-			if *to, err = time.ParseDuration(query.Get(key)); err != nil || *to <= 0 {
-				return nil, nil, bad("%s is no duration like 60s", key)
-			}
-			query.Del(key)
-		}
-		u.RawQuery = query.Encode()
-		parsed, err := redis.ParseURL(u.String())
-		if err != nil {
-			return nil, nil, bad("node %d", i+1)
-		}
-		if !query.Has("max_retries") {
-			parsed.MaxRetries = -1 // the majority is the retry
-		}
-		parsed.DialerRetries = 1
-		timeout := merged.Timeout
-		if timeout == 0 {
-			timeout = DefaultTimeout
-		}
-		if parsed.DialTimeout == 0 || parsed.DialTimeout > timeout {
-			parsed.DialTimeout = timeout
-		}
-		all = append(all, parsed)
-	}
-	return all, &merged, nil
 }
 
 // quorum is how many nodes have to grant a claim of the limit. What conflicts
@@ -478,88 +365,4 @@ func (s *Store) start() {
 			s.tasks.Go(n.join)
 		}
 	})
-}
-
-// changed wakes those who wait for a node.
-func (s *Store) changed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.news)
-	s.news = make(chan struct{})
-}
-
-// straggle is how long an operation waits for nodes that are behind the others
-// when these alone do not decide it.
-const straggle = 100 * time.Millisecond
-
-// ready waits, while nodes are being looked at, until enough are up; no longer
-// than the timeout. What is not up then tells why when it is asked.
-func (s *Store) ready(ctx context.Context, need int) error {
-	s.start()
-	for {
-		s.mu.Lock()
-		news := s.news
-		s.mu.Unlock()
-		ups := 0
-		var newest store.Instant // when the last of them began to be looked at
-		for _, n := range s.nodes {
-			n.mu.Lock()
-			switch n.state {
-			case up:
-				ups++
-			case unknown:
-				newest = max(newest, n.since)
-			}
-			n.mu.Unlock()
-		}
-		if newest == 0 {
-			return ctx.Err()
-		}
-		left := s.timeout
-		if ups >= need {
-			left = s.straggle
-		}
-		if left -= store.Now().Sub(newest); left <= 0 {
-			return ctx.Err()
-		}
-		timer := time.NewTimer(left)
-		select {
-		case <-news:
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-s.ctx.Done():
-		}
-		timer.Stop()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if s.ctx.Err() != nil {
-			return store.ErrClosed
-		}
-	}
-}
-
-// waitsFor says, where only nodes that may have forgotten are missing, in how
-// many seconds enough may grant again.
-func (s *Store) waitsFor(need int) (seconds int, soon bool) {
-	var opens []store.Instant
-	for _, n := range s.nodes {
-		n.mu.Lock()
-		switch {
-		case n.state == up:
-			opens = append(opens, 0)
-		case n.opens != 0:
-			opens = append(opens, n.opens)
-		}
-		n.mu.Unlock()
-	}
-	if len(opens) < need {
-		return 0, false
-	}
-	slices.Sort(opens)
-	left := opens[need-1].Sub(store.Now())
-	if opens[need-1] == 0 || left <= 0 {
-		return 0, false
-	}
-	return int((left + time.Second - 1) / time.Second), true
 }

@@ -1,0 +1,210 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// clockless is two processes on a server without a clock, and a session of the first.
+func clockless(t *testing.T) (owner, other *recordtest.Client, id session.ID) {
+	t.Helper()
+	m := recordtest.NewMemory(recordtest.Options{Life: session.ByOwnClock, Blind: true})
+	owner, other, id = m.Client(), m.Client(), session.NewID()
+	if _, err := owner.Begin(t.Context(), id, clocklessTTL); err != nil {
+		t.Fatal(err)
+	}
+	return owner, other, id
+}
+
+func leftIs(t *testing.T, c *recordtest.Client, id session.ID, want time.Duration) {
+	t.Helper()
+	left, err := c.Left(t.Context(), []session.ID{id})
+	if err != nil || left[0] != want {
+		t.Fatalf("Left: %v, %v, want %v", left, err, want)
+	}
+}
+
+func TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		time.Sleep(time.Hour)
+		leftIs(t, other, id, clocklessTTL) // it is seen for the first time
+		time.Sleep(clocklessTTL - time.Second)
+		leftIs(t, other, id, time.Second)
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		leftIs(t, other, id, clocklessTTL)
+		time.Sleep(clocklessTTL)
+		leftIs(t, other, id, 0)
+		if _, err := owner.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
+			t.Fatalf("%v, want lost: for another it has ended", err)
+		}
+	})
+}
+
+func TestASessionThatIsRenewedBeforeItIsClosedGoesOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		leftIs(t, other, id, clocklessTTL)
+		time.Sleep(clocklessTTL)
+		renewed := false
+		other.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op == recordtest.OpCloseSession {
+				_, err := owner.Renew(t.Context(), id)
+				renewed = err == nil
+			}
+			return recordtest.Answered
+		})
+		leftIs(t, other, id, clocklessTTL)
+		if !renewed {
+			t.Fatal("it was not renewed just before it was to be closed")
+		}
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Fatalf("%v: it was renewed in time", err)
+		}
+	})
+}
+
+func TestNothingIsKeptOfASessionThatHasEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, other, id := clockless(t)
+		var first, second session.Unchanged
+		left := func(u *session.Unchanged, kept int) {
+			t.Helper()
+			if _, err := u.Left(t.Context(), other, []session.ID{id}); err != nil || u.SeenForTest() != kept {
+				t.Errorf("%v; something is kept of %d sessions, want %d", err, u.SeenForTest(), kept)
+			}
+		}
+		left(&first, 1)
+		left(&second, 1)
+		time.Sleep(clocklessTTL)
+		left(&first, 0)  // it closes it
+		left(&second, 0) // it finds it closed
+	})
+}
+
+// The question takes long, and the session is renewed meanwhile.
+func TestASessionIsSeenUnchangedFromTheAnswerOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		other.Fates(func(q recordtest.Request) recordtest.Fate {
+			if q.Op == recordtest.OpReadSession {
+				time.Sleep(clocklessTTL / 2)
+				if _, err := owner.Renew(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			}
+			return recordtest.Answered
+		})
+		leftIs(t, other, id, clocklessTTL)
+		other.Fates(nil)
+		time.Sleep(clocklessTTL - time.Second)
+		leftIs(t, other, id, time.Second)
+	})
+}
+
+func TestAReaderThatIsNotAnsweredEndsNoSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		leftIs(t, other, id, clocklessTTL)
+		time.Sleep(clocklessTTL)
+		for _, op := range []recordtest.Op{recordtest.OpReadSession, recordtest.OpCloseSession} {
+			other.Fates(func(q recordtest.Request) recordtest.Fate {
+				if q.Op == op {
+					return recordtest.Lost
+				}
+				return recordtest.Answered
+			})
+			if left, err := other.Left(t.Context(), []session.ID{id}); !errors.Is(err, recordtest.ErrNoAnswer) {
+				t.Errorf("%v, %v, want no answer to the %s", left, err, op)
+			}
+		}
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A session may be ended early, by its owner or by an operator.
+func TestASessionOfAnotherIsAskedForAgainSoon(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, _ := open(t, m)
+	other, _ := open(t, m)
+	sess := present(t, other, time.Hour)
+	if err := s.Ask(t.Context(), []session.ID{sess.ID}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is not known any more whether it lives", func() bool {
+		_, known := s.Known(sess.ID)
+		return !known
+	})
+}
+
+func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	s, c := open(t, m)
+	c.Cut()
+	id := session.NewID()
+	if err := s.Ask(t.Context(), []session.ID{id}); !errors.Is(err, recordtest.ErrNoAnswer) {
+		t.Fatalf("%v, want no answer", err)
+	}
+	if _, known := s.Known(id); known {
+		t.Fatal("it is known what nobody has answered")
+	}
+}
+
+// What a store was told of a session beside something else spares the question, and ends nothing.
+func TestWhatIsSeenOfASessionDoesNotEndIt(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
+	lives, expired := session.NewID(), session.NewID()
+	s.Saw(lives, time.Hour)
+	s.Saw(expired, -time.Hour)
+	if left, known := s.Known(lives); !known || left <= 0 {
+		t.Errorf("of one that was seen alive: %v, %v", left, known)
+	}
+	if left, known := s.Known(expired); known {
+		t.Errorf("of one that had expired: %v, though nobody has made that final", left)
+	}
+}
+
+// An endedBefore is a server that says of each session for how long it has ended.
+type endedBefore struct {
+	session.Backend
+	by time.Duration
+}
+
+func (e endedBefore) Left(_ context.Context, ids []session.ID) ([]time.Duration, error) {
+	return slices.Repeat([]time.Duration{-e.by}, len(ids)), nil
+}
+
+// A lock delay counts from the end of a session, and not from when somebody finds that.
+func TestItIsKnownForHowLongASessionHasEnded(t *testing.T) {
+	t.Parallel()
+	s := session.NewSet(endedBefore{recordtest.NewMemory(recordtest.Options{}).Client(), time.Hour}, func() {})
+	defer s.Close(t.Context())
+	id := session.NewID()
+	if err := s.Ask(t.Context(), []session.ID{id}); err != nil {
+		t.Fatal(err)
+	}
+	if left, known := s.Known(id); !known || left > -time.Hour || left < -2*time.Hour {
+		t.Errorf("of a session that ended an hour ago: %v, %v", left, known)
+	}
+}
