@@ -222,6 +222,30 @@ func TestReentry_AllLeasesOfAHoldAreLostTogether(t *testing.T) {
 	})
 }
 
+// The prover found it: a process that had stood still entered again before its timers ran, and had another token.
+func TestReentry_UnderALostLeaseNothingIsClaimedThoughItsTimerIsLate(t *testing.T) {
+	for _, reentrant := range []Switch{On, Off} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newLink(t)
+			l := locker(t, s, &Options{Reentrant: reentrant})
+			lease := lock(t, l, "n")
+			ctx := lease.Context(t.Context())
+			asked := len(s.made("ask", "try"))
+			suspend(time.Minute) // the timer is late
+			defer suspend(-time.Minute)
+			_, err := l.Mutex("n").TryLock(ctx)
+			is(t, err, context.Canceled)
+			is(t, context.Cause(ctx), ErrLost)
+			same(t, "asks", len(s.made("ask", "try")), asked)
+			// Who has cut the context from the lease may claim the name.
+			if _, err := l.Mutex("n").TryLock(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, ErrHeld) {
+				t.Error(err)
+			}
+			same(t, "asks", len(s.made("ask", "try")), asked+1)
+		})
+	}
+}
+
 // At the deadline all are over by the clock, whatever their timers do.
 func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,14 +10,22 @@ import (
 // reenter looks at the leases that ctx comes from. It returns another lease of
 // the hold of one of them, if that was asked for and the lease covers the target;
 // else ErrDeadlock if they are in the target's way, as its caller would wait for
-// itself; else neither.
+// itself; else neither. If one was lost just now, ctx has ended, and that is the error.
 func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 	var blocking *Lease
 	own := int64(0)
 	first := chainOf(ctx)
 	for ls := first; ls != nil; ls = ls.outer {
 		l := ls.lease
-		if l.hold.e != w.l.e || l.hold.Name != w.name || !l.Valid() || ls.again(first) { //mutant:released-enters-again
+		if l.hold.e != w.l.e || l.hold.Name != w.name || ls.again(first) {
+			continue
+		}
+		if !l.Valid() { //mutant:released-enters-again
+			// The timer that ends ctx may be late: what is claimed under a lost lease is not to become a new hold.
+			l.hold.checkClock()
+			if err := ctx.Err(); err != nil { //mutant:lost-claims-afresh
+				return nil, w.errorf(err)
+			}
 			continue
 		}
 		if w.l.s.Reentrant && l.covers(w) { //mutant:entered-again-though-nobody
