@@ -242,7 +242,7 @@ var engineMutants = []mutant.Broken{
 		mutant.At("released-enters-again", mutant.Cond("false")),
 		mutant.At("released-enters-again-too", mutant.Cond("!l.covers(w)")),
 	}},
-	one("a claim under a lost lease is a new hold", "TestReentry_UnderALostLeaseNothingIsClaimedThoughItsTimerIsLate", "lost-claims-afresh", mutant.Cond("false")),
+	one("a claim under a lost lease is a new hold", "TestReentry_UnderALostLeaseNothingIsClaimedThoughItsTimerIsLate", "lost-claims-afresh", mutant.Delete()),
 	one("one lease of a hold is lost", "TestReentry_AllLeasesOfAHoldAreLostTogether", "lease-hold-lost", mutant.Line("if l := h.leases; l != nil {")),
 	one("the first release gives a broken hold back", "TestReentry_ABrokenHoldIsGivenBackByTheLastRelease", "first-release-gives-broken", mutant.Cond("!l.Valid()")),
 
