@@ -338,6 +338,16 @@ var histories = []struct {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
 	}},
+	{"a name that a worker by lines takes late", 0, "", func(s *script) {
+		s.Run.Peer, s.Run.Lines = true, true
+		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
+		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)
+	}},
+	{"a name that a worker by lines takes too late", live, "may take 10.5s", func(s *script) {
+		s.Run.Peer, s.Run.Lines = true, true
+		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
+		s.claim(1, "b", probe, store.Full, 10_010).got(20_600, 7).release(20_610, 20_611)
+	}},
 	{"a name that a stopped process takes late", 0, "", func(s *script) {
 		s.Run.Names = append(s.Run.Names, Name{"b", "mutex", store.Full})
 		s.claim(1, "b", probe, store.Full, 10_010).got(12_600, 7).release(12_610, 12_611)

@@ -19,7 +19,7 @@ import (
 // their work, take each name once more, and leave nothing behind.
 func (r *run) finish(ctx context.Context) {
 	r.add(Event{Do: calm})
-	bound := takenBy(r.o.TTL)
+	bound := r.run.takenBy()
 	var all sync.WaitGroup
 	for i, p := range r.processes {
 		var probes []string
@@ -45,7 +45,7 @@ func (r *run) finish(ctx context.Context) {
 
 // empties notes that the store has nothing left of the names, or what it has a bound later.
 func (r *run) empties(ctx context.Context) {
-	bound := takenBy(r.o.TTL)
+	bound := r.run.takenBy()
 	in, ok := r.store.(store.Inspector)
 	if !ok || r.run.lacks(store.PromiseInspect) {
 		return

@@ -53,6 +53,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"a loss is late though its process stood still", "judge-loss-may-told-any", mutant.Value("until - c.over")},
 		wrong{"what is over may be valid again", "judge-over-may-valid-again", mutant.Cond("false")},
 		wrong{"a name may be taken late", "judge-name-may-taken-late", mutant.Cond("took > 100*bound")},
+		wrong{"a worker by lines takes as long as a goroutine", "judge-lines-take-longer", mutant.Cond("false")},
 		wrong{"a name need not be taken", "judge-name-need-taken", mutant.Cond("WAS && tried < 0")},
 		wrong{"who waits need not be served", "judge-waits-need-served", mutant.Cond("took-stalled(j.calm+took) > 100*bound")},
 		wrong{"a claim may never be answered", "judge-claim-may-never-answered", mutant.Cond("c.back < 0 && c.died == never && l.to != never")},

@@ -227,6 +227,14 @@ func (j *judge) told() {
 // takenBy is how long after the last fault every name can be taken.
 func takenBy(ttl time.Duration) time.Duration { return ttl + 2*time.Second }
 
+// takenBy is that of the run. Where workers are asked by lines nobody sees how long a busy machine keeps them.
+func (r *Run) takenBy() time.Duration {
+	if r.Lines { //mutant:judge-lines-take-longer
+		return takenBy(r.TTL) + 8*time.Second
+	}
+	return takenBy(r.TTL)
+}
+
 // live: after the last fault every name can be taken within the TTL and two
 // seconds, whoever waits is answered, and as long after all have ended the store
 // has nothing left.
@@ -241,7 +249,7 @@ func (j *judge) live() {
 		}
 		return most
 	}
-	bound := takenBy(j.Run.TTL)
+	bound := j.Run.takenBy()
 	for _, n := range j.Run.Names {
 		first, asked, tried := (*claim)(nil), never, j.calm // since when it was asked for, and until when
 		for _, c := range j.byName[n.Name] {

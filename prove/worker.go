@@ -461,7 +461,7 @@ func (w *worker) probe(name string) {
 			continue
 		}
 		if w.lines != nil {
-			w.byLines(probe, n, takenBy(w.Run.TTL)+patientProbe, 0)
+			w.byLines(probe, n, w.Run.takenBy()+patientProbe, 0)
 			continue
 		}
 		var take taking

@@ -32,11 +32,11 @@ func newGiven(t testing.TB, s *Store) *given {
 	g.detached, g.blocker = soonHold(t, s, mutex("detached")), soonHold(t, s, mutex("placed"))
 	g.detached.NewID = store.Process{}.NewID()
 	until(t, "it is detached", func() bool { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err == nil })
-	if a := mustAsk(t, s, g.placed); a.Granted {
-		t.Fatal("two hold it")
-	}
 	if a, err := s.Change(t.Context(), g.up, 1, store.Full); err != nil || a.Granted {
 		t.Fatalf("an upgrade beside a reader: %+v, %v", a, err)
+	}
+	if a := mustAsk(t, s, g.placed); a.Granted {
+		t.Fatal("two hold it")
 	}
 	return g
 }
@@ -65,8 +65,8 @@ func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error))
 	ask := func(c store.Claim) func(*Store) error {
 		return func(s *Store) error { _, err := s.Ask(t.Context(), c); return err }
 	}
+	f("an ask that a release has granted", ask(g.placed)) // first: until it is asked for it lasts no longer than a position
 	f("an ask that was granted before", ask(g.ask))
-	f("an ask that a release has granted", ask(g.placed))
 	f("a renewal under another id, done before", func(s *Store) error { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err })
 	f("an upgrade that a release has granted", change(1, store.Full))
 	f("an upgrade that was told before", change(1, store.Full))
