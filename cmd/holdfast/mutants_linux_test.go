@@ -18,7 +18,7 @@ func broken(name, test string, edits ...mutant.Edit) mutant.Broken {
 
 var mutants = []mutant.Broken{
 	one("a line of JSON has a name's controls", "TestAJSONLineHasNoControls", "json-escapes-controls", mutant.Cond("false")),
-	one("who holds without a command is not told who asks", "TestCommandOnFiles/a-holder-is-asked-to-give-up", "hold-tells-who-asks", mutant.Delete()),
+	one("who holds without a command is not told who asks", "TestCommandOnFiles/a-holder-is-asked-to-give-up", "hold-tells-who-asks", mutant.Stmt("_ = why")),
 	one("a command that may give up is not asked to", "TestCommandOnFiles/a-holder-is-asked-to-give-up", "run-gives-up", mutant.Delete()),
 	one("what the command has started is not looked for", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "front-children-found", mutant.Return("pids[:0]")),
 	one("the supervisor is done while there is more to kill", "TestKillingTheFrontEndsAllAndFreesTheLock/file/process", "run-done-when-none-left", mutant.Return("true")),
