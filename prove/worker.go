@@ -460,8 +460,9 @@ func (w *worker) probe(name string) {
 		if n.Name != name {
 			continue
 		}
+		bound := w.Run.takenBy() + patientProbe
 		if w.lines != nil {
-			w.byLines(probe, n, w.Run.takenBy()+patientProbe, 0)
+			w.byLines(probe, n, bound, 0)
 			continue
 		}
 		var take taking
@@ -475,7 +476,7 @@ func (w *worker) probe(name string) {
 		default:
 			take = ours(w.locks.Mutex(name).Lock)
 		}
-		if h := w.take(probe, n, n.Limit, takenBy(w.Run.TTL)+patientProbe, false, take); h != nil {
+		if h := w.take(probe, n, n.Limit, bound, false, take); h != nil {
 			w.giveBack(h)
 		}
 	}

@@ -44,10 +44,7 @@ func imported(all []*module) ([]string, error) {
 		of[f[0]], imports[f[0]] = f[1], f[2:]
 	}
 	found := map[string]bool{}
-	for _, m := range all {
-		if slices.Contains(unpublished, m.dir) {
-			continue
-		}
+	for _, m := range shipped(all) {
 		for pkg, in := range of {
 			if in != m.path {
 				continue
@@ -109,10 +106,7 @@ func holes(all []*module, db string) error {
 	defer os.RemoveAll(tmp)
 	var bad []string
 	stays := maps.Clone(accepted)
-	for i, m := range all {
-		if slices.Contains(unpublished, m.dir) {
-			continue
-		}
+	for i, m := range shipped(all) {
 		work, err := m.workspace(filepath.Join(tmp, fmt.Sprint(i)))
 		if err != nil {
 			return err

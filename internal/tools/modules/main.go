@@ -75,6 +75,11 @@ type module struct {
 // unpublished are the modules that nothing of what users get needs.
 var unpublished = []string{"bench", "internal/guardtest", "internal/tools"}
 
+// shipped are those of the modules that users get.
+func shipped(all []*module) []*module {
+	return slices.DeleteFunc(slices.Clone(all), func(m *module) bool { return slices.Contains(unpublished, m.dir) })
+}
+
 // find returns the modules below the root, which is the first.
 func find(root string) (all []*module, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,10 +22,7 @@ func proxy(all []*module, dir, version string) error {
 	if err != nil {
 		return err
 	}
-	for _, m := range all {
-		if slices.Contains(unpublished, m.dir) {
-			continue
-		}
+	for _, m := range shipped(all) {
 		if err := m.pack(all, files, dir, version); err != nil {
 			return fmt.Errorf("pack %s: %w", m.path, err)
 		}

@@ -23,13 +23,7 @@ func repository(t *testing.T) {
 		"bench/x":   "",
 		".x/go.mod": "module hidden\n",
 	} {
-		at := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	t.Chdir(dir)
 }
