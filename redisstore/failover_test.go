@@ -247,11 +247,14 @@ func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
 	follows(t, c.primary, c.replica)
 	// It listens for news: go-redis subscribes at the one that it asks.
 	asked := 0
+	var clients []*redis.Client
+	for _, s := range watching {
+		clients = append(clients, clientOf(t, s.Addr))
+	}
 	until(t, "one Sentinel is listened to", func() bool {
-		for i, s := range watching {
-			info, err := clientOf(t, s.Addr).Info(t.Context(), "stats").Result()
-			if err == nil && redisinfo.Field(info, "pubsub_channels") != "0" && strings.Contains(
-				clientOf(t, s.Addr).ClientList(t.Context()).Val(), "sub=2") {
+		for i, c := range clients {
+			info, err := c.Info(t.Context(), "stats").Result()
+			if err == nil && redisinfo.Field(info, "pubsub_channels") != "0" && strings.Contains(c.ClientList(t.Context()).Val(), "sub=2") {
 				asked = i
 				return true
 			}
@@ -291,7 +294,7 @@ func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndNotificationsGoOn(t *testin
 	w := mutex("n")
 	mustAsk(t, s, w)
 	follows(t, c.primary, c.replica)
-	sentinel := clientOf(t, watching[0].Addr)
+	sentinel, replica := clientOf(t, watching[0].Addr), clientOf(t, c.replica.Addr)
 	tell := func(args ...any) error { return sentinel.Do(t.Context(), args...).Err() }
 	if err := tell("SENTINEL", "SET", "primary", "failover-timeout", time.Minute.Milliseconds()); err != nil {
 		t.Fatal(err)
@@ -302,7 +305,7 @@ func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndNotificationsGoOn(t *testin
 		if err != nil {
 			t.Fatal(err)
 		}
-		role, err := clientOf(t, c.replica.Addr).Do(t.Context(), "ROLE").Slice()
+		role, err := replica.Do(t.Context(), "ROLE").Slice()
 		if err == nil && role[0] != "master" && !strings.Contains(fmt.Sprint(is), "failover_in_progress") {
 			_ = tell("SENTINEL", "FAILOVER", "primary") // it may not take it yet
 		}
@@ -313,7 +316,7 @@ func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndNotificationsGoOn(t *testin
 		if errors.Is(r.Err, store.ErrLost) {
 			t.Fatal(r.Err)
 		}
-		return r.Err == nil && runs(t, clientOf(t, c.replica.Addr)) > 0
+		return r.Err == nil && runs(t, replica) > 0
 	})
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)

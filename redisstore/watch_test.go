@@ -85,8 +85,9 @@ func aSilentMailbox(t *testing.T, protocol int) {
 	s.pingEvery = 4 * time.Second // a machine that stands still for a while answers in that
 	notifications := make(chan store.Notification, 100)
 	until(t, "a mailbox is open", func() bool { return s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }) == nil })
+	eyes := clientOf(t, server.Addr)
 	tries := func() (n int) {
-		info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
+		info, err := eyes.Info(t.Context(), "commandstats").Result()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -188,7 +188,9 @@ func (o *Overlay) build(pkg string) (bin string, out []byte, err error) {
 	// the time to build it. -e: all complaints, not the first ten.
 	cmd := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e -N -l -dwarf=false", "-ldflags=-s -w", "-overlay", list, "-o", bin, "./"+pkg)
 	cmd.Dir = o.root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make check builds what is below the package
+	cmd.Env = append(os.Environ(),
+		"GOWORK=",       // the one above the directory: the package can be of another module than the test, which may be run alone
+		"CGO_ENABLED=0") // as make check builds what is below the package
 	out, err = cmd.CombinedOutput()
 	return bin, out, err
 }
