@@ -34,6 +34,7 @@ var apiMutants = []mutant.Broken{
 	// Values of contexts.
 	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
 	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
+	one("the renewal that completes several is in no trace", "TestValues_ReachTheRenewalThatCompletesSeveral", "several-renewed-in-no-trace", mutant.Value("(*values)(nil)")),
 	one("a batch is linked to nobody", "TestValues_ABatchIsLinkedToTheClaimsThatItServes", "batch-in-no-trace", mutant.Cond("true")),
 	one("a batch is linked to its first claim alone", "TestValues_ABatchIsLinkedToTheClaimsThatItServes", "batch-of-nobody", mutant.Stmt("all[i], _ = holds[0].values, h")),
 	one("who is handed the name has the values of the one before", "TestValues_AreThoseOfWhoHasTheNameNow", "values-handed-over", mutant.Delete()),

@@ -196,6 +196,24 @@ func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
 	})
 }
 
+// What makes the leases of several names what the caller wants serves the one claim of all.
+func TestValues_ReachTheRenewalThatCompletesSeveral(t *testing.T) {
+	for what, o := range map[string]*Options{"a minimum hold": {MinHold: time.Second}, "no renewal": {NoRenew: On}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
+			locks := locker(t, s, o)
+			leases, err := locks.All(locks.Mutex("a"), locks.Mutex("b")).TryLock(traced(t, "a set"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, what, s.of("renew"), "a set")
+			if err := leases.Release(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // The calls for many claims name those that they serve, as they are by then.
 func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -214,7 +214,7 @@ func (h *hold) settle(s *settings) error {
 	return nil
 }
 
-// renew renews the holds, in one call.
+// renew renews the holds, in one call, which serves the one claim of all.
 func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 	holds := make([]store.Hold, len(own))
 	for i, l := range own {
@@ -222,11 +222,12 @@ func (t *multiAcquire) renew(own []*Lease, stop <-chan struct{}) error {
 		holds[i].TTL = t.s.TTL
 		holds[i].ByHand = t.s.NoRenew //mutant:several-renewed-as-by-hand
 	}
+	claim := own[0].hold.values //mutant:several-renewed-in-no-trace
 	var sent clock.Instant
 	var answers []store.Renewal
 	t.away.began(t.e)
 	defer t.away.ended()
-	err := t.e.repeat(nil, t.s.releaseFor(), stop, func(ctx context.Context) (err error) {
+	err := t.e.repeat(claim, t.s.releaseFor(), stop, func(ctx context.Context) (err error) {
 		sent = t.e.now()
 		answers = t.e.store.Renew(ctx, holds)
 		for i := range answers {

@@ -77,7 +77,37 @@ func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 		release(t, second)
 		third := must[*holdfast.Lease](t)(p.here.Semaphore("s", 5).TryAcquire(ctx, 3))
 		release(t, third)
+
+		// Who waits is in once there is room by both totals: two of three beside nobody, then four of five.
+		waits := func(l *holdfast.Locker, total, n int) chan *holdfast.Lease {
+			in, before := make(chan *holdfast.Lease, 1), len(p.entries(t, "s"))
+			go func() {
+				lease, err := l.Semaphore("s", total).Acquire(ctx, n)
+				if err != nil {
+					t.Error(err)
+				}
+				in <- lease
+			}()
+			until(t, "one more waits", func() bool { return len(p.entries(t, "s")) == before+1 })
+			return in
+		}
+		three := waits(p.there, 3, 2)
+		five := waits(p.here, 5, 4)
 		release(t, first)
+		second = <-three
+		if second == nil {
+			return
+		}
+		select {
+		case lease := <-five:
+			t.Errorf("four are in beside two of three: %v", lease)
+			return
+		default:
+		}
+		release(t, second)
+		if lease := <-five; lease != nil {
+			release(t, lease)
+		}
 	})
 }
 

@@ -84,6 +84,42 @@ func TestSeveral_OnEachStore(t *testing.T) {
 	})
 }
 
+// By one call, and the store has it so.
+func TestSeveral_RenewedByHandOnEachStore(t *testing.T) {
+	eachStore(t, &holdfast.Options{NoRenew: holdfast.On, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
+		ctx, longer := within(t), renewable(t)
+		claims := p.here.All(p.here.Mutex("1"), p.here.RWMutex("2").Read(), p.here.Semaphore("3", 3).Slots(2))
+		all := must[*holdfast.LeaseSet](t)(claims.Lock(ctx))
+		if err := all.Renew(ctx, 30*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range all.Names() {
+			e := p.entries(t, name)
+			if len(e) != 1 || e[0].Expires < longer || e[0].Token != all.Token(name) {
+				t.Errorf("%s: the store has %+v, want one with token %d that expires in %v", name, e, all.Token(name), longer)
+			}
+		}
+		if left := time.Until(all.Deadline()); left < longer {
+			t.Errorf("our deadline is in %v, want %v", left, longer)
+		}
+		if err := all.Lease("2").Release(); err != nil {
+			t.Fatal(err)
+		}
+		if err := all.Renew(ctx, 30*time.Minute); !errors.Is(err, holdfast.ErrReleased) || !strings.Contains(err.Error(), `"2"`) {
+			t.Errorf("one of them is released: %v, want an ErrReleased that names it", err)
+		}
+		if !all.Lease("1").Valid() || !all.Lease("3").Valid() {
+			t.Error("the others are lost by that")
+		}
+		_ = all.Release() // of "2" it is the second
+		for _, name := range all.Names() {
+			if e := p.entries(t, name); len(e) != 0 {
+				t.Errorf("%s: left in the store: %+v", name, e)
+			}
+		}
+	})
+}
+
 // Whatever the order in which they are named, from either process.
 func TestSeveral_OppositeOrdersOnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
@@ -188,7 +224,7 @@ func TestElection_OnEachStore(t *testing.T) {
 	})
 }
 
-// The process that detached it ends, and another goes on.
+// The process that detached them ends, and another goes on with one, and gives the other back.
 func TestAdopt_OnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)
@@ -200,13 +236,28 @@ func TestAdopt_OnEachStore(t *testing.T) {
 			release(t, l)
 			return
 		}
-		ref := must[holdfast.Ref](t)(l.Detach())
+		other := must[*holdfast.Lease](t)(p.here.Mutex("b").Lock(ctx))
+		ref, unwanted := must[holdfast.Ref](t)(l.Detach()), must[holdfast.Ref](t)(other.Detach())
 		if err := p.here.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.there.Semaphore("a", 3).TryAcquire(ctx, 2); !errors.Is(err, holdfast.ErrHeld) {
 			t.Fatal("the name is not taken:", err)
 		}
+		if _, err := p.there.Mutex("b").TryLock(ctx); !errors.Is(err, holdfast.ErrHeld) {
+			t.Fatal("the other is not taken:", err)
+		}
+		if err := p.there.Release(ctx, unwanted); err != nil {
+			t.Fatal(err)
+		}
+		next := must[*holdfast.Lease](t)(p.there.Mutex("b").TryLock(ctx))
+		if err := p.there.Release(ctx, unwanted); !errors.Is(err, holdfast.ErrLost) || !next.Valid() || next.Token() <= other.Token() {
+			t.Fatalf("given back twice: %v; the next is valid: %v, with token %d after %d", err, next.Valid(), next.Token(), other.Token())
+		}
+		if err := next.Renew(ctx, time.Minute); err != nil {
+			t.Fatal("the next was hit:", err)
+		}
+		release(t, next)
 		var read holdfast.Ref
 		if err := read.UnmarshalText([]byte(ref.String())); err != nil {
 			t.Fatal(err)

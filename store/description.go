@@ -1,0 +1,144 @@
+package store
+
+import "time"
+
+// A Description is what a store promises.
+type Description struct {
+	Store string // for people: kind and address, never a password
+
+	MinTTL, MaxTTL time.Duration // the range of a claim's TTL; 0 where it has no deadline
+	Tick           time.Duration // TTLs are rounded up to a multiple of this; as MinTTL
+	MaxBlock       int           // how many tokens a grant draws at most; 0: MaxBlock of them
+
+	// InProcess says that the store lives in this process: its calls never
+	// block, and its clock is the process's own, which stops while the machine
+	// is suspended.
+	InProcess bool
+
+	// Tokens says when the tokens of a name can be smaller than one handed
+	// out before; empty: never.
+	Tokens string
+	// Loses says what a wipe, a restart or a fail-over of the server loses.
+	Loses string
+	// Forgets has the accidents by which the store can come to grant a name
+	// twice: Loses, for programs.
+	Forgets []Accident
+	// Crash says when the hold of a crashed process comes free.
+	Crash Crash
+
+	// Lacks has the promises that this store does not make, and why not.
+	Lacks map[Promise]string
+}
+
+// An Accident is something that can happen to the server of a store.
+type Accident string
+
+// The kinds of Accident.
+const (
+	AccidentRestart   Accident = "restarted"  // it has come back with what it had saved
+	AccidentWipe      Accident = "wiped"      // all it had was deleted
+	AccidentFailOver  Accident = "fail-over"  // another has taken its place
+	AccidentClockStep Accident = "clock step" // its clock was set
+)
+
+// Crash says when what a crashed process held comes free.
+type Crash string
+
+// The kinds of Crash.
+const (
+	CrashTTL    Crash = "after the TTL"
+	CrashAtOnce Crash = "at once"
+	CrashNever  Crash = "never: it ends with the process that keeps it"
+)
+
+// A Promise is a part of the rule that a store can lack. Its value is a sentence
+// for people. [Description.Lacks] has those that a store lacks, and why.
+type Promise string
+
+// The promises that a store may lack. Whatever is not listed here, every store
+// must do.
+const (
+	// PromiseMinHold: [Claim.MinHold] keeps a name taken for that long, also after the
+	// release. Without it such a claim is ErrUnsupported.
+	PromiseMinHold Promise = "minimum hold"
+
+	// PromiseLockDelay: [Claim.LockDelay] keeps a name taken for that long after a hold
+	// has expired. Without it such a claim is ErrUnsupported.
+	PromiseLockDelay Promise = "lock delay"
+
+	// PromiseSlots: a name can be a semaphore, of any [Claim.Limit]. Without it there
+	// are only locks, of which a reader takes one part and a writer all; another limit
+	// is ErrUnsupported.
+	PromiseSlots Promise = "slots"
+
+	// PromiseTotals: the claims of a semaphore may have different limits, and what is
+	// held never exceeds the smallest of those who hold. Without it a claim with another
+	// limit than those in the queue is ErrMismatch.
+	PromiseTotals Promise = "a semaphore with several totals"
+
+	// PromiseMatch: a call that shows a token other than the hold's is ErrLost and changes
+	// nothing. Without it the ID alone says which hold is meant.
+	PromiseMatch Promise = "a hold is matched by its token"
+
+	// PromiseOrder: who waits has a position, and claims are granted in the order of
+	// those. Without it each ask is a try, and nobody has a position.
+	PromiseOrder Promise = "claims are granted in the order of positions"
+
+	// PromisePositionTTL: a waiter that no longer asks leaves the queue within
+	// [Claim.PositionTTL]. Without it its position may last until the session of its
+	// process ends.
+	PromisePositionTTL Promise = "a dead waiter leaves the queue within its position's TTL"
+
+	// PromiseInspect: the store is an [Inspector]. Without it nobody can list who holds
+	// and waits, and no hold can be broken.
+	PromiseInspect Promise = "list and break"
+
+	// PromiseHolders: a refusal tells all who hold the name. Without it a refusal may
+	// name nobody, and its times are 0.
+	PromiseHolders Promise = "a refusal tells all of the holders"
+
+	// PromiseUntil: [Answer.Until] of a refusal is no later than the moment at which what
+	// is in the way ends unless it is renewed. Without it that is not known, or later.
+	PromiseUntil Promise = "a refusal tells the end of the obstacle"
+
+	// PromiseUpgrade: a reader can become a writer and the other way. Without it Change
+	// is ErrUnsupported.
+	PromiseUpgrade Promise = "upgrade and downgrade"
+
+	// PromiseTokens: the tokens of a name only grow, so they fence. Without it the token
+	// of a grant only tells one hold from another.
+	PromiseTokens Promise = "fencing tokens"
+
+	// PromiseBlock: a grant draws as many tokens as [Claim.Block] says, so that holds
+	// within a process need no call each. Without it each draws one.
+	PromiseBlock Promise = "a grant draws a block of tokens"
+
+	// PromiseDrawn: a release draws the tokens of those whom it lets in. Without it one
+	// who was let in so is listed as a waiter, without a token, until he asks again.
+	PromiseDrawn Promise = "a release draws the tokens of those it grants"
+
+	// PromiseDetach: a hold can go to another process. Without it a renewal with NewID is
+	// ErrUnsupported.
+	PromiseDetach Promise = "a hold is handed to another process"
+
+	// PromiseExpiry: each hold has an expiry of its own. Without it claims last as long as
+	// a session of their process, which is renewed for all of them at once.
+	PromiseExpiry Promise = "a hold has an expiry of its own"
+
+	// PromiseDeadline: a hold lasts until a deadline that its owner knows, and moves by
+	// renewing. Without it a hold ends with the session that has it, and its owner hears
+	// of that afterwards: the store is a [LossTeller].
+	PromiseDeadline Promise = "a loss is foreseen"
+
+	// PromiseNotificationToken: a notification says which token its claim was granted.
+	// Without it a notification only causes a poll.
+	PromiseNotificationToken Promise = "a notification carries the token"
+
+	// PromiseGiveUp: the holders hear of a waiter's [Claim.GiveUp]. Without it that is
+	// ignored.
+	PromiseGiveUp Promise = "a waiter asks the holders to give up"
+
+	// PromiseReason: the owner of a hold that was broken with [Break.Now] is told the
+	// reason. Without it the hold is dropped, and is lost without one.
+	PromiseReason Promise = "a hold broken with now is told the reason"
+)
