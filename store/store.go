@@ -273,7 +273,8 @@ type Claim struct {
 	// most MaxReason bytes; empty: it does not ask. It counts while the claim
 	// waits, as the newest ask says; a claim that is granted, or a try that
 	// is refused, asks nobody. Each hold that has not ended is asked: its
-	// owner gets a Notification without a token, and each renewal returns the reason.
+	// owner gets a Notification without a token, and each renewal returns the reason;
+	// one that was taken back, until the last server of several has heard that.
 	// Nothing else follows: whether to give up is up to the owner. A store
 	// that lacks PromiseGiveUp ignores it.
 	GiveUp string

@@ -23,7 +23,7 @@ var giveUpPromises = []promise{
 		h.asked("a newer version waits")
 		h.asked("a newer version waits")
 		b.withdraw(w)
-		h.asked("")
+		h.askedNext("a newer version waits", "")
 	}},
 	{name: "a_waiter_can_ask_to_give_up_later_or_no_more", needs: givesUp, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -36,7 +36,7 @@ var giveUpPromises = []promise{
 		h.asked("it takes long")
 		w.GiveUp = ""
 		b.refused(w)
-		h.asked("")
+		h.askedNext("it takes long", "")
 	}},
 	{name: "the_first_waiter_that_asks_to_give_up_is_heard", needs: givesUp, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -47,7 +47,7 @@ var giveUpPromises = []promise{
 		b.refused(second)
 		h.asked("first")
 		b.withdraw(first)
-		h.asked("second")
+		h.askedNext("first", "second")
 	}},
 	{name: "a_try_asks_nobody_to_give_up", needs: givesUp, watch: true, run: func(t *trial) {
 		a, b, name := t.client().watch(), t.client().watch(), t.name()
@@ -132,4 +132,19 @@ func (h *held) asked(want string) {
 	if r := h.renewal(h.claim.TTL); r.Err != nil || r.GiveUp != want {
 		t.Fatalf("renewal %+v, want it asked to give up for %q", r, want)
 	}
+}
+
+// askedNext renews the hold until it is no more asked for the reason before, and checks
+// what it is asked for then. What a waiter takes back is said until the last server of
+// several has heard that.
+func (h *held) askedNext(before, want string) {
+	t := h.c.t
+	t.Helper()
+	t.until("the reason "+before+" is taken back", func() bool {
+		r := h.renewal(h.claim.TTL)
+		if r.Err != nil || r.GiveUp != before && r.GiveUp != want {
+			t.Fatalf("renewal %+v, want it asked to give up for %q", r, want)
+		}
+		return r.GiveUp == want
+	})
 }
