@@ -11,6 +11,15 @@
 //	defer lease.Release()
 //	err = work(lease.Context(ctx), lease.Token())
 //
+// # Terms
+//
+// A claim is one request for a name, and a try is a claim that does not wait. The
+// store keeps a claim in the queue of its name. While it waits there it is a waiter,
+// and has a position; once it is granted it is a hold. A lease is what the caller has
+// of a hold: an object in its process, with a deadline. A hold can have several
+// leases: at a time, where a caller enters it again ([Options.Reentrant]), and one
+// after another, where it is handed on inside the process ([HandOver]).
+//
 // # Primitives
 //
 // A [Lock] is a name and a way to hold it: alone ([Locker.Mutex]), beside other
@@ -20,9 +29,9 @@
 // [UpgradeableLease] reads, and can become the writer with no other in between.
 // Claims are served in order, so that nothing starves; see Order below.
 // [Locker.All] takes several names, all or
-// none; [Election] is a mutex for candidates. A claim under a context of a lease
-// that is in its own way is [ErrDeadlock], or enters the same hold again where
-// Options.Reentrant says so.
+// none; [Election] is a mutex for candidates. A claim would wait for itself if its
+// context comes from a lease that blocks it: that is [ErrDeadlock], or with
+// [Options.Reentrant] the claim enters the same hold again.
 //
 // # Order
 //
@@ -48,11 +57,13 @@
 //
 // # What a lease promises
 //
-// A lease renews itself. Its deadline counts from before the call that last
-// renewed it was sent, and ends slightly before the store would let anybody
-// else in; a timer ends it then, whatever the network is doing. When it ends,
-// [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context] has
-// ended. What is lost stays lost.
+// A lease renews itself until it is released or lost. Its deadline counts from
+// before the call that last renewed it was sent, and comes slightly before the store
+// can grant the name to anybody else. A timer ends the lease then, even if the network
+// is down: [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context]
+// has ended. What is lost stays lost. One store has no deadlines,
+// [github.com/holdfast-go/holdfast/pgstore/pgadvisory] in session mode: there a loss is
+// noticed, not foreseen.
 //
 // A process can still be stopped between looking at its lease and writing. So
 // each lease carries a fencing [Lease.Token], larger than that of any
@@ -75,11 +86,12 @@
 //
 // Every error matches one of the Err values of this package, or the context's
 // error, and says what was tried, on which name and store. [ErrHeld] comes as a
-// [HeldError], which says who is in the way. An error that the store has caused
+// [HeldError], which says who blocks the claim. An error that the store has caused
 // matches [ErrUnavailable] and wraps the cause; it matches a context's error only
-// if the caller's context has ended. What runs a function, as Do, says with
-// [ErrNotRun] that it was not called, and with a [ReleaseError] that it was and
-// the lease did not end well.
+// if the caller's context has ended. [Options.Wait] counts as a deadline of that
+// context: its end matches [context.DeadlineExceeded]. What runs a function, as Do,
+// says with [ErrNotRun] that it was not called, and with a [ReleaseError] that it was
+// and the lease did not end well.
 //
 // # Stores
 //
