@@ -32,14 +32,14 @@ func (l *Lease) engine() *engine.Lease { return (*engine.Lease)(l) }
 // Name is the name that is held.
 func (l *Lease) Name() string { return l.engine().Name() }
 
-// ID is this claim's own name, as `holdfast ls` shows it.
+// ID is the id of the claim, 32 hexadecimal digits, as [Holder] and `holdfast ls` have
+// it. No other claim has the same.
 func (l *Lease) ID() string { return l.engine().ID() }
 
 // Token is the fencing token: larger than that of any conflicting hold before
 // it, so a resource that remembers the largest it has seen can refuse whoever
-// comes late. Positive. Readers or slots that overlap have distinct tokens in
-// no promised order. An upgrade makes it larger. It is 0 on a store that gives
-// no tokens.
+// comes late. It is positive, or 0 on a store that gives no tokens. Readers or slots
+// that overlap have distinct tokens in no promised order. An upgrade makes it larger.
 func (l *Lease) Token() int64 { return l.engine().Token() }
 
 // Valid reports whether the lease is held still. It reads the clocks itself:
@@ -64,11 +64,11 @@ func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 // lease; to go on is fine too, and nothing comes of it. When nobody asks any more,
 // the next call returns a channel that is open.
 //
-// Where the store can notify, the first call on a lease has it notified. A request
-// is told with the next renewal at the latest: after a third of the TTL, unless
-// Options.RenewEvery says otherwise. A lease under Options.NoRenew is told by
-// [Lease.Renew]. On a store that cannot pass requests on, and of a lease that is
-// over, the channel stays open.
+// Where the store can notify, the first call on a lease has it notified. Elsewhere a
+// request arrives with the next renewal: after a third of the TTL, unless
+// Options.RenewEvery says otherwise, and under Options.NoRenew with the next
+// [Lease.Renew]. On a store that cannot pass requests on, and of a lease that has
+// ended, the channel stays open.
 func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveUp() }
 
 // GiveUpReason is why somebody asks for the name: what the first waiter that asks
@@ -132,18 +132,18 @@ func (l *Lease) ReleaseUnused() error { return l.engine().ReleaseUnused() }
 // doing so, for its own TTL; for that too it says whether the lease is held
 // still. ttl is within the bounds of Options.TTL.
 //
-// A ttl that is shorter than what is left ends the lease sooner: for us at
-// once, and whatever comes of the call; the store keeps the name taken as long
-// as it had said before, or until Release.
+// A ttl that is shorter than what is left moves the Deadline back at once, whatever
+// comes of the call; the store keeps the name taken as long as it had said before, or
+// until Release.
 //
-// It is tried again while it is indeterminate, until ctx ends or the lease runs out.
-// It waits for a renewal that is under way, as Release does.
-// ctx bounds the waiting only. Errors: ErrInvalid, ErrUnsupported on a store
-// without deadlines, ErrReleased, ErrLost if the
-// lease is lost, then or before: it does not come back; or one that matches the
-// error of ctx, and ErrUnavailable with what the store said: then the lease is
-// held until its Deadline, and whether it was renewed is not clear. All leases
-// of one hold (Options.Reentrant) are renewed together.
+// It is tried again while it is indeterminate, until ctx ends or the lease expires. It
+// waits for a renewal that is under way, as [Lease.Release] does. ctx bounds the waiting
+// only. All leases of one hold (Options.Reentrant) are renewed together.
+//
+// Errors: ErrInvalid of a ttl out of range, ErrUnsupported on a store without deadlines,
+// ErrReleased, and ErrLost if the lease is lost, then or before: it does not come back.
+// If ctx ends first, the error matches that of ctx, and ErrUnavailable with what the store
+// said: the lease is held until its Deadline, and whether it was renewed is not known.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return l.engine().Renew(ctx, ttl)
 }

@@ -43,7 +43,8 @@ func (r Ref) String() string {
 // keeps a Ref as that text.
 func (r Ref) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what String wrote. The error matches ErrInvalid.
+// UnmarshalText reads what [Ref.String] wrote. The error matches ErrInvalid, and r is
+// unchanged then.
 func (r *Ref) UnmarshalText(text []byte) error {
 	bad := func(what string) error {
 		return fmt.Errorf("%w: the reference of a hold: %s: %.100q", ErrInvalid, what, text)
@@ -112,10 +113,10 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	return (*Lease)(lease), err
 }
 
-// Release gives back a hold that another process, or this one, has detached, so
-// that it need not be adopted by who has nothing more to do under it. The name is
-// free then; a minimum hold counts as for [Lease.Release]. The errors are those of
-// [Locker.Adopt] and of Lease.Release.
+// Release gives back a hold that another process, or this one, has detached, for a
+// process that has nothing more to do under it. The name is free then; a minimum hold
+// counts as for [Lease.Release]. ctx bounds the adoption, which comes first. The errors
+// are those of [Locker.Adopt] and of [Lease.Release].
 func (l *Locker) Release(ctx context.Context, ref Ref) error {
 	lease, err := l.Adopt(ctx, ref)
 	if err != nil {
