@@ -39,8 +39,9 @@
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, upgrades, blocks of
-// tokens. Each operation is one statement that changes one row, and so a
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold,
+// lock delay, slots, upgrades, blocks of tokens. A TTL is from 100 ms to 365 days. Each
+// operation is one statement that changes one row, and so a
 // transaction of its own; one on a name that somebody else uses may need a
 // second. Time is the server's (clock_timestamp). A claim that is refused at
 // once writes nothing.

@@ -63,8 +63,10 @@
 //
 // # Guarantees
 //
-// The whole rule, each operation one script, which runs undisturbed: order,
-// minimum hold, lock delay, slots with several totals, upgrades, asking to give up, blocks of tokens. Time is the server's (TIME). Tokens of a
+// The whole rule of package [github.com/holdfast-go/holdfast/store], each operation one
+// script, which runs undisturbed: order, minimum hold, lock delay, slots with several
+// totals, upgrades, asking to give up, blocks of tokens. A TTL is from 100 ms to 365
+// days. Time is the server's (TIME). Tokens of a
 // name strictly increase as long as its key is there, and beyond that as long
 // as the clock of the server that answers is not behind the newest token: it
 // would have to be behind by more than the key has outlived the last entry
