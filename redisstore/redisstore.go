@@ -197,14 +197,14 @@ type Options struct {
 	Prefix string
 
 	// Replicas is how many replicas must have confirmed a grant, a renewal or a
-	// change of weight before it is told (WAIT). If they have not within half a
+	// change of weight before it is reported (WAIT). If they have not within half a
 	// second the outcome is indeterminate: it is asked for again, and in the end given
 	// back. With 0, the default, none is waited for. With the number of all
-	// replicas, a fail-over to any of them loses no hold that was told; with
+	// replicas, a fail-over to any of them loses no hold that was reported; with
 	// fewer, one to a replica that had not confirmed still can.
 	Replicas int
 
-	// Durable has a grant, a renewal or a change of weight told only once it is on
+	// Durable has a grant, a renewal or a change of weight reported only once it is on
 	// the disk of the server (WAITAOF), so that a restart of the server, or of the
 	// machine, loses none. It needs Redis 7.2 or Valkey 7.2, and an append-only file
 	// (appendonly yes): else each operation is ErrUnsupported. With appendfsync always
@@ -225,8 +225,8 @@ type Options struct {
 
 	// Dialer makes the connections of the client that Open makes, for tunnels
 	// and the like; nil: the net package does. addr is as the URL or a server
-	// has told it. Where the URL asks for TLS that is spoken on what Dialer
-	// returns. New has no use for one.
+	// names it. Where the URL asks for TLS that is spoken on what Dialer
+	// returns. For New it is an ErrInvalid: its client has its own.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -270,8 +270,8 @@ var _ interface {
 
 // New returns a Store on the client, which stays the caller's: it is never
 // closed here, and must be open for as long as the Store is used. The client's
-// own options (timeouts, TLS, database) apply. New does no I/O. The error
-// matches store.ErrInvalid or store.ErrUnsupported.
+// own options (timeouts, TLS, database) apply. New does no I/O. The error matches
+// [store.ErrInvalid], or [store.ErrUnsupported] for a [redis.Ring].
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	return newStore(client, o, nil, usual)
 }

@@ -121,10 +121,10 @@ type Options struct {
 	// if it is not there. Stores with different paths have nothing to do with each
 	// other, as long as neither is below the other.
 	Path string
-	// Auth is whom each session is for: none unless set.
+	// Auth has the users as whom each session logs in. Default: none.
 	Auth []Auth
-	// ACL is what others may do with the nodes that are made: all, unless set; with
-	// Auth nothing, unless set.
+	// ACL says who may do what with the nodes that are made. Default: everybody may do
+	// all, or with Auth its users may, and nobody else.
 	ACL []zk.ACL
 	// Dial makes the connections, with TLS for example: a plain one unless set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -123,7 +123,7 @@ func Do(ctx context.Context, client redis.Scripter, l guard.Lease, cmd, key stri
 
 var nothing = NewScript(`return 1`)
 
-// Check raises the fence, or only looks at it under a read lease, for all keys
+// Check raises the fence, or only compares with it under a read lease, for all keys
 // with the hash tag of this one. Call it before reading keys by other means than
 // this package. See [Script.Run] for the errors.
 func Check(ctx context.Context, client redis.Scripter, l guard.Lease, key string) error {
