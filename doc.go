@@ -14,11 +14,11 @@
 // # Terms
 //
 // A claim is one request for a name, and a try is a claim that does not wait. The
-// store keeps a claim in the queue of its name. While it waits there it is a waiter,
-// and has a position; once it is granted it is a hold. A lease is what the caller has
-// of a hold: an object in its process, with a deadline. A hold can have several
-// leases: at a time, where a caller enters it again ([Options.Reentrant]), and one
-// after another, where it is handed on inside the process ([HandOver]).
+// store keeps claims in the queue of their name: one that waits has a position there, and
+// one that is granted is a hold. A lease is what the caller has of a hold: an object in
+// its process, with a deadline. A hold can have several leases: at a time, where a caller
+// enters it again ([Options.Reentrant]), and one after another, where it is handed on
+// inside the process ([HandOver]).
 //
 // # Primitives
 //

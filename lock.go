@@ -41,8 +41,9 @@ func (l *Locker) Mutex(name string) *Lock {
 //     for a claim that had a position in the queue. All others who wait for the name in
 //     this process get the error at the same time. A claim that waits behind such a
 //     claim of its process learns that nobody listens when that one asks next, within 5 s.
-//   - [ErrDeadlock]: ctx comes from a lease of this name, and [Options.Reentrant] does not
-//     let the claim enter it again.
+//   - [ErrDeadlock]: ctx comes from a lease of this name that blocks the claim, and
+//     [Options.Reentrant] does not let the claim enter it again. Slots block the claim only
+//     if they and the slots asked for are more than the total.
 //   - [ErrMismatch], [ErrDenied], [ErrCorrupt], [ErrUnsupported], [ErrInvalid], [ErrClosed].
 //
 // [Options.Wait] bounds the wait as a deadline of ctx would: what is said here of the end

@@ -50,9 +50,11 @@ type Options struct {
 	LockDelay time.Duration
 	// Reentrant lets a claim under a context of a lease (see [Lease.Context]) of
 	// the same name enter again, at no cost, if that lease covers it: a write
-	// lock covers writing and reading, a read lock reading. Else such a claim is
+	// lock covers writing and reading, a read lock reading, an upgradeable read lock
+	// both kinds of reading, and writing while it is upgraded. Else such a claim is
 	// ErrDeadlock, as it is where this is not set: it would wait for itself.
-	// Slots are never entered again: a claim under a lease on slots asks for more slots.
+	// Slots are never entered again: a claim under a lease on slots asks for more slots,
+	// and is ErrDeadlock if they are more than the total together.
 	//
 	// Whoever has the lease's context is the holder: goroutines that share it do
 	// not exclude each other. What is entered again is the same hold, with the
