@@ -37,12 +37,16 @@
 //
 // Inside a process claims on a name are served in the order of arrival.
 // Between processes the order is that of the claims that each process has in the
-// store's queue. Readers, and slots of a semaphore, that fit together under the
-// limit have positions of their own there, up to 64 of a process. Of claims that
-// exclude each other a process has one there, the first; the others follow it,
-// so that processes take turns. So one that has k such claims of its own
-// process before it can be passed by k claims of each other process that came
-// later. With hand-over ([HandOver], which is on by default) a turn has up to 64
+// store's queue:
+//
+//   - Readers, and slots of a semaphore, that fit together under the limit have
+//     positions of their own there, up to 64 of a process.
+//   - Of claims that exclude each other a process has one there, the first. The
+//     others follow it, so that processes take turns.
+//
+// So a claim that has k claims of its own process before it, which exclude each other,
+// can be passed by claims of other processes that came later: by k of each process.
+// With hand-over ([HandOver], which is on by default) a turn has up to 64
 // leases in place of one, and one turn more can come before: then it is up to
 // 64 × (k+1) of each other process. Readers that follow each other in a process
 // are one turn, as are slots that fit together; then too one turn more can come

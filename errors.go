@@ -82,7 +82,7 @@ type Holder struct {
 	Broken  string    // who broke the hold and why ([Locker.Break]); empty: nobody
 }
 
-// Error says what was tried, on which name and store, and who is in the way.
+// Error says what was tried, on which name and store, and who blocks the claim.
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q on %s: ", e.doing, e.Name, e.Store)
@@ -96,7 +96,7 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Who says who is in the way, on one line: "held by host web-3, pid 4711
+// Who says who blocks the claim, on one line: "held by host web-3, pid 4711
 // (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3 waiting".
 func (e *HeldError) Who() string {
 	var parts []string

@@ -8,19 +8,18 @@ import (
 )
 
 // A Lease is what a successful claim gives: the name is ours until it is
-// released or lost. It renews itself, unless Options.NoRenew. It is lost at the
-// latest when its time is over by our own clock, whatever the store is doing,
-// and slightly before the store lets anybody else in.
+// released or lost. It renews itself, unless Options.NoRenew. It is lost at its
+// Deadline at the latest, by this process's own clock, even if the store cannot be
+// reached. That is slightly before the store can grant the name to anybody else.
 //
-// On a store without deadlines (see Deadline) that is not so: there a loss can
+// On a store without deadlines (see [Lease.Deadline]) that is not so: there a loss can
 // only be noticed, once the store has let go of the name, and somebody else may
 // have it already.
 //
-// A hold that was entered again (Options.Reentrant) has several leases. Each is
-// over for itself once it is released: then it is not Valid, and its contexts
-// have ended with ErrReleased, while the others go on. All of them are lost
-// together. The name is given back when the last of them is released, in
-// whatever order that comes.
+// A hold that was entered again (Options.Reentrant) has several leases. One that is
+// released ends alone: it is not Valid, and its contexts have ended with ErrReleased,
+// while the others go on. All of them are lost together. The name is given back when
+// the last of them is released, in whatever order that comes.
 //
 // A Lease that is dropped without Release is renewed until MaxHold or
 // [Locker.Close]. All methods are safe for concurrent use.
@@ -99,7 +98,7 @@ func LeaseOf(ctx context.Context, name string) *Lease { return (*Lease)(engine.L
 // lease that is over it has ended already.
 func (l *Lease) Context(parent context.Context) context.Context { return l.engine().Context(parent) }
 
-// Release gives the name back and lets the next in. From its first moment
+// Release gives the name back, so that the next waiter is granted it. From its first moment
 // Valid is false and the contexts have ended. It takes no context and is
 // bounded: by a third of the TTL, five seconds at most, once a renewal that is
 // under way has ended (where a driver does not heed its context while it reads,
@@ -115,7 +114,7 @@ func (l *Lease) Context(parent context.Context) context.Context { return l.engin
 // or if the store has let go of it, or had before the deadline; ErrLost if the
 // lease was lost before (one that an operator broke is given back all the same,
 // as the work has ended); ErrReleased if it was released before; and
-// ErrUnavailable if it is not clear: then the name is free after the TTL at the
+// ErrUnavailable if the outcome is unknown: then the name is free after the TTL at the
 // latest. A later holder is never touched.
 func (l *Lease) Release() error { return l.engine().Release() }
 

@@ -81,26 +81,28 @@
 //
 // Redis answers before its replicas have heard. So a fail-over, by Sentinel, by
 // a Cluster or by hand, to a replica that had not heard of the newest grants
-// loses them: their holders go on until their next renewal is refused or their
-// lease is over, and meanwhile another can get in. The other has the larger
+// loses them: their holders go on until their next renewal is refused or their lease
+// expires, and meanwhile the name can be granted to another. The other has the larger
 // token, also if the record of the name was lost, unless it was lost and the
 // clock of the new server is behind the newest token as well. A primary that was
-// cut off from its replicas, or has come back and was not told yet that it is
-// none any more, goes on granting names that the new one grants too. Whose grant was lost is
-// told so with the next renewal, by a session or not. A release that was lost keeps its
-// name taken for a TTL, or for three if a session kept the hold. And the
-// instants that are stored are of the clock of the server that wrote them: on a
-// server whose clock is ahead of that, after a fail-over or with a slot that was
-// moved, holds expire so much too early, and on one whose clock is behind so
-// much later; keep the clocks of all servers in step (doctor shows them).
+// cut off from its replicas, or that has come back and does not know yet that it has
+// been replaced, goes on granting names that the new one grants too. A holder whose grant
+// was lost learns of it with its next renewal, whether a session keeps its hold or not. A
+// release that was lost keeps its name taken for a TTL, or for three if a session kept
+// the hold.
 //
-// [Options].Replicas has a grant told only once so many replicas have it (WAIT),
+// The instants that are stored are of the clock of the server that wrote them. After a
+// fail-over, or when a slot was moved, another server reads them: if its clock is ahead,
+// holds expire so much too early, and if it is behind, so much later. Keep the clocks of
+// all servers in step (holdfast doctor shows them).
+//
+// With [Options].Replicas a grant is reported only once so many replicas have it (WAIT),
 // which costs a round trip between servers. With as many as there are, neither
-// a fail-over nor a primary that was cut off lets a second holder in; but while
+// a fail-over nor a primary that was cut off grants a name to a second holder; but while
 // fewer are there nothing is granted or renewed, so have one replica more than
 // that if one may fail. WAIT means the memory of the replicas: what a restart of
 // all loses is lost as before, unless [Options].Durable is set beside it: then a
-// grant is on the disk of the server as well before it is told.
+// grant is on the disk of the server as well before it is reported.
 //
 // On a Cluster each name is one slot, and all of it moves with that. Commands
 // follow redirects, and are joined by server: one that is away holds up nothing
