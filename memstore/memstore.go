@@ -92,7 +92,8 @@ const minSweep = 1024
 // Fail makes every later operation for which f returns an error fail with that error
 // before anything is done, as an unreachable server would; a nil f ends that. op is
 // "ask", "poll", "renew", "change", "release", "watch", "list" or "break". name is empty
-// for a list of all names. f is called with the store locked and must not use it. Fail is
+// for a list of all names, and "watch" is [Store.WatchName] alone: Watch never fails by
+// it. f is called with the store locked and must not use it. Fail is
 // for tests of what a caller does when its store is away: an error that matches none of
 // the Err values of package [github.com/holdfast-go/holdfast/store] counts as an
 // indeterminate outcome, so that a claim fails with ErrUnavailable.
