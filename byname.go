@@ -13,7 +13,7 @@ import (
 //
 // Where a program can keep the lease itself, a [Lock] is better: with a ByName the
 // work does not learn that its lease was lost before it calls Unlock, unless it asks
-// for Lease.
+// for it with [ByName.Lease].
 type ByName struct {
 	locks *Locker
 
@@ -32,8 +32,8 @@ func (b *ByName) Lock(ctx context.Context, name string) error {
 	return b.keep(l, err)
 }
 
-// TryLock takes the name if nobody has it or waits for it, and says whether it
-// has. That it was refused is no error.
+// TryLock takes the name if nobody has it or waits for it, and reports whether it did.
+// That it was refused is no error; the other errors are those of [Lock.TryLock].
 func (b *ByName) TryLock(ctx context.Context, name string) (bool, error) {
 	l, err := b.locks.Mutex(name).TryLock(ctx)
 	if errors.Is(err, ErrHeld) {
@@ -52,10 +52,12 @@ func (b *ByName) keep(l *Lease, err error) error {
 	return nil
 }
 
-// Unlock gives the name back. It takes a context as the interfaces of others do,
-// and does not need it: see [Lease.Release]. The error is ErrLost if the lease was
-// lost meanwhile, ErrReleased if this ByName does not hold the name, or another of
-// Release.
+// Unlock gives the name back. It takes a context as the interfaces of others do, and
+// ignores it: see [Lease.Release], whose errors it returns. The error is ErrLost if the
+// lease was lost meanwhile, and ErrReleased if this ByName does not hold the name.
+//
+// A lost lease is kept until its Unlock. If the name was locked again by then, Unlock
+// gives back the oldest of the leases, so that each Unlock belongs to its Lock.
 func (b *ByName) Unlock(_ context.Context, name string) error {
 	b.mu.Lock()
 	held := b.held[name]

@@ -12,9 +12,9 @@ import (
 // called fn and the lease did not end well: it was lost meanwhile, or it is not
 // clear whether the name was given back. To call fn again would be a second run.
 //
-// It matches what fn's error matches, and ErrLost if the lease was lost. Of what
-// became of the release it matches nothing, above all not ErrUnavailable: that
-// is in Lease.
+// It matches what fn's error matches, and ErrLost if the lease was lost. It does not
+// match the error of the release, above all not ErrUnavailable, on which a caller may
+// retry: that error is in Lease.
 type ReleaseError struct {
 	Err   error // what fn returned; nil: it succeeded
 	Lease error // what became of the lease: ErrLost, or ErrUnavailable, or another of the Err values

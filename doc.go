@@ -11,6 +11,15 @@
 //	defer lease.Release()
 //	err = work(lease.Context(ctx), lease.Token())
 //
+// # Terms
+//
+// A claim is one request for a name, and a try is a claim that does not wait. The
+// store keeps claims in the queue of their name: one that waits has a position there, and
+// one that is granted is a hold. A lease is what the caller has of a hold: an object in
+// its process, with a deadline. A hold can have several leases: at a time, where a caller
+// enters it again ([Options.Reentrant]), and one after another, where it is handed on
+// inside the process ([HandOver]).
+//
 // # Primitives
 //
 // A [Lock] is a name and a way to hold it: alone ([Locker.Mutex]), beside other
@@ -20,20 +29,24 @@
 // [UpgradeableLease] reads, and can become the writer with no other in between.
 // Claims are served in order, so that nothing starves; see Order below.
 // [Locker.All] takes several names, all or
-// none; [Election] is a mutex for candidates. A claim under a context of a lease
-// that is in its own way is [ErrDeadlock], or enters the same hold again where
-// Options.Reentrant says so.
+// none; [Election] is a mutex for candidates. A claim would wait for itself if its
+// context comes from a lease that blocks it: that is [ErrDeadlock], or with
+// [Options.Reentrant] the claim enters the same hold again.
 //
 // # Order
 //
 // Inside a process claims on a name are served in the order of arrival.
 // Between processes the order is that of the claims that each process has in the
-// store's queue. Readers, and slots of a semaphore, that fit together under the
-// limit have positions of their own there, up to 64 of a process. Of claims that
-// exclude each other a process has one there, the first; the others follow it,
-// so that processes take turns. So one that has k such claims of its own
-// process before it can be passed by k claims of each other process that came
-// later. With hand-over ([HandOver], which is on by default) a turn has up to 64
+// store's queue:
+//
+//   - Readers, and slots of a semaphore, that fit together under the limit have
+//     positions of their own there, up to 64 of a process.
+//   - Of claims that exclude each other a process has one there, the first. The
+//     others follow it, so that processes take turns.
+//
+// So a claim that has k claims of its own process before it, which exclude each other,
+// can be passed by claims of other processes that came later: by k of each process.
+// With hand-over ([HandOver], which is on by default) a turn has up to 64
 // leases in place of one, and one turn more can come before: then it is up to
 // 64 × (k+1) of each other process. Readers that follow each other in a process
 // are one turn, as are slots that fit together; then too one turn more can come
@@ -48,11 +61,13 @@
 //
 // # What a lease promises
 //
-// A lease renews itself. Its deadline counts from before the call that last
-// renewed it was sent, and ends slightly before the store would let anybody
-// else in; a timer ends it then, whatever the network is doing. When it ends,
-// [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context] has
-// ended. What is lost stays lost.
+// A lease renews itself until it is released or lost. Its deadline counts from
+// before the call that last renewed it was sent, and comes slightly before the store
+// can grant the name to anybody else. A timer ends the lease then, even if the network
+// is down: [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context]
+// has ended. What is lost stays lost. One store has no deadlines,
+// [github.com/holdfast-go/holdfast/pgstore/pgadvisory] in session mode: there a loss is
+// noticed, not foreseen.
 //
 // A process can still be stopped between looking at its lease and writing. So
 // each lease carries a fencing [Lease.Token], larger than that of any
@@ -75,11 +90,12 @@
 //
 // Every error matches one of the Err values of this package, or the context's
 // error, and says what was tried, on which name and store. [ErrHeld] comes as a
-// [HeldError], which says who is in the way. An error that the store has caused
+// [HeldError], which says who blocks the claim. An error that the store has caused
 // matches [ErrUnavailable] and wraps the cause; it matches a context's error only
-// if the caller's context has ended. What runs a function, as Do, says with
-// [ErrNotRun] that it was not called, and with a [ReleaseError] that it was and
-// the lease did not end well.
+// if the caller's context has ended. [Options.Wait] counts as a deadline of that
+// context: its end matches [context.DeadlineExceeded]. What runs a function, as Do,
+// says with [ErrNotRun] that it was not called, and with a [ReleaseError] that it was
+// and the lease did not end well.
 //
 // # Stores
 //

@@ -33,16 +33,16 @@ func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return lockFo
 // Lead campaigns and runs fn while we lead. The context of fn ends with ctx or
 // with the term, and [LeaseFrom] finds the lease in it.
 //
-// When fn returns, Lead resigns and returns fn's error; except if the term was
-// lost before fn returned: then whatever fn returned comes of that, Lead logs it
-// and campaigns again, behind those who wait already. It never returns before
-// fn, and a panic in fn resigns.
+// When fn returns, Lead resigns and returns fn's error, or a *[ReleaseError] if the
+// lease did not end well. But if the term was lost before fn returned, fn's error is
+// taken as a result of the loss and only logged, and Lead campaigns again, behind those
+// who wait already: fn is then called once for each term. Lead never returns before fn,
+// and a panic in fn resigns.
 //
 // While the store does not answer, Lead goes on campaigning until ctx ends, and
 // says so in the log: an outage must not leave a name without candidates. Any
-// other error of a campaign is returned; see [Lock.Lock]. It matches ErrNotRun
-// if fn was never called, in no term; see [Lock.Do] for what Lead returns else.
-// Options.Wait bounds each campaign by itself.
+// other error of a campaign is returned; see [Lock.Lock]. It matches [ErrNotRun]
+// if fn was called in no term. Options.Wait bounds each campaign by itself.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) error {
 	for ran := false; ; ran = true {
 		lease, err := e.claimed.Campaign(ctx)
@@ -65,8 +65,8 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) err
 }
 
 // IsLeader reports whether this process leads: whether it holds the lease of a
-// campaign by this Locker, or by one that With returned or that it was returned
-// from. It asks no store and reads the clocks itself, as [Lease.Valid].
+// campaign by the Locker of this Election, or by any that shares its store through
+// [Locker.With]. It does no I/O and reads the clocks itself, as [Lease.Valid] does.
 func (e *Election) IsLeader() bool { return e.claimed.Leads() }
 
 // Leader returns who leads, as the store answers now; the zero Leader if nobody
@@ -93,15 +93,16 @@ func (l Leader) Nobody() bool { return l.ID == "" }
 
 // Observe yields who leads: first as it is, then at each change, until ctx
 // ends. That nobody leads is a change too, and so is another Note; a renewal is
-// none. A leader whose time has run out is nobody, whoever comes next. What
-// changed while the loop's body ran is not caught up on: the next is the newest.
+// none. A leader whose lease has expired is yielded as nobody, even if the store has not
+// granted the name to another yet. Changes while the loop's body runs are skipped: the
+// next value is the newest.
 //
 // Where the store can notify of a name (memory, etcd, ZooKeeper and NATS) it reads
 // the store when that says so, and each ten seconds. Elsewhere, and while the store
 // cannot be reached, it polls, in pauses that grow from Options.PollMin to
-// Options.PollMax (10 ms to 800 ms) while nothing changes: so late can it be, and so
-// often does it ask. It also reads when the leader's time would run out. It writes
-// nothing, and takes no part in the election.
+// Options.PollMax (10 ms to 800 ms) while nothing changes: a change is seen up to
+// PollMax late, and each observer makes one query per pause. It also reads when the
+// leader's lease would expire. It writes nothing, and takes no part in the election.
 //
 // While the store does not answer it yields ErrUnavailable, once, and goes on;
 // then the leader, when the store is back. Any other error is the last that it

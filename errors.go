@@ -14,16 +14,16 @@ import (
 // or a context's error, with [errors.Is]. docs/operate.md has the command's
 // exit code for each.
 var (
-	// ErrHeld: someone else is ahead. As a *HeldError it says who.
+	// ErrHeld: someone else holds the name or waits ahead. As a *HeldError it says who.
 	ErrHeld = store.ErrHeld
-	// ErrLost: we had it, and it is no longer ours: the lease ran out, an
+	// ErrLost: we had it, and it is no longer ours: the lease expired, an
 	// operator broke it, the store forgot it, or its MaxHold was over.
 	ErrLost = store.ErrLost
 	// ErrReleased: the lease was given back before.
 	ErrReleased = store.ErrReleased
 	// ErrClosed: the locker was closed.
 	ErrClosed = store.ErrClosed
-	// ErrDeadlock: the claim would wait for a lease that its own context has.
+	// ErrDeadlock: the claim would wait for a lease that its own context comes from.
 	ErrDeadlock = store.ErrDeadlock
 	// ErrMismatch: the name is in use as a lock and asked for as a semaphore, or
 	// the reverse; or, on a store that keeps one size a name, as a semaphore of
@@ -51,14 +51,14 @@ var (
 // context's error, which says why. See also [ReleaseError].
 var ErrNotRun = errors.New("the function was not called")
 
-// A HeldError is ErrHeld with those who were in the way when the store last
+// A HeldError is ErrHeld with those who blocked the claim when the store last
 // answered. If a wait was ended by its context, it matches the context's error
 // as well.
 type HeldError struct {
 	Name    string   // what was asked for
 	Store   string   // for people: kind and address
 	Holders []Holder // at most 8 of them
-	Holding int      // how many hold
+	Holding int      // how many block it by holding
 	Waiting int      // how many wait ahead
 
 	doing string
@@ -82,7 +82,7 @@ type Holder struct {
 	Broken  string    // who broke the hold and why ([Locker.Break]); empty: nobody
 }
 
-// Error says what was tried, on which name and store, and who is in the way.
+// Error says what was tried, on which name and store, and who blocks the claim.
 func (e *HeldError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %q on %s: ", e.doing, e.Name, e.Store)
@@ -96,7 +96,7 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Who says who is in the way, on one line: "held by host web-3, pid 4711
+// Who says who blocks the claim, on one line: "held by host web-3, pid 4711
 // (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3 waiting".
 func (e *HeldError) Who() string {
 	var parts []string

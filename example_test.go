@@ -69,6 +69,28 @@ func ExampleLock_Lock() {
 	// Output: true true
 }
 
+// Wait bounds the waiting alone: the context of Do bounds the work as well. A wait that
+// it ends fails as at a deadline.
+func ExampleOptions_wait() {
+	locks := newLocker()
+	defer locks.Close()
+	ctx := context.Background()
+	lease, err := locks.Mutex("invoice/42").Lock(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release()
+
+	soon := locks.With(&holdfast.Options{Wait: 10 * time.Millisecond})
+	err = soon.Mutex("invoice/42").Do(ctx, func(ctx context.Context) error { return nil })
+	fmt.Println("not run:", errors.Is(err, holdfast.ErrNotRun))
+	fmt.Println("waited too long:", errors.Is(err, context.DeadlineExceeded), errors.Is(err, holdfast.ErrHeld))
+	// Output:
+	// not run: true
+	// waited too long: true true
+}
+
 // Each of twenty replicas starts the nightly job; one runs it. MinHold keeps
 // the name taken although the job is short, so that a replica whose clock is
 // minutes behind does not run it once more.

@@ -50,7 +50,7 @@ func (l *Locker) Look(ctx context.Context, name string) (Status, error) {
 // somebody holds or waits for, sorted by name. The empty prefix is all names. It
 // reads all names of the store, so it takes long on one with many.
 //
-// If some names could not be read, it returns the others and the errors, joined.
+// If some names could not be read, it returns the others, and the errors joined.
 // The errors are those of [Locker.Look].
 func (l *Locker) List(ctx context.Context, prefix string) ([]Status, error) {
 	states, at, err := l.engine.List(ctx, prefix)
@@ -87,23 +87,25 @@ type Break struct {
 	Name  string // what is held
 	ID    string // of the hold
 	Token int64  // of the hold
-	// Reason is what the holder is told, and what a [Holder] has as Broken.
+	// Reason is why; it may not be empty. The holder gets it with the loss, and others
+	// see it as Broken of a [Holder].
 	Reason string
-	// By is who does it, which is put before the reason. Default: the user and
-	// the host of this process, as alice@web-3.
+	// By is who does it, which is put before the reason: "alice@web-3: it hangs".
+	// Default: the user and the host of this process. By, the ": " and Reason have at
+	// most 200 bytes together.
 	By string
-	// Now lets the next in at once. The old holder does not know before its next
-	// renewal, and works on until then: only the token protects the resource. Redlock
-	// does not keep the reason then: the lease is lost without one.
+	// Now lets the next waiter have the name at once. The old holder does not know before
+	// its next renewal, and works on until then: only the token protects the resource.
+	// Redlock does not keep the reason then: the lease is lost without one.
 	Now bool
 }
 
 // Break takes a hold away from its holder. Its lease is lost with its next
-// renewal, and the error says who broke it and why. The next gets in when the hold
-// has expired, so a holder that heeds its lease has stopped by then.
+// renewal, and the error says who broke it and why. The next waiter is granted the name
+// when the hold has expired, and its LockDelay has passed: a holder that heeds its lease
+// has stopped by then. With b.Now it does not wait for that.
 //
-// By and Reason have 200 bytes together, with the two between them. Errors:
-// ErrInvalid of a bad argument, ErrLost if there is no such hold, and those of
+// Errors: ErrInvalid of a bad argument, ErrLost if there is no such hold, and those of
 // [Locker.Look]. After ErrUnavailable it may be called again.
 func (l *Locker) Break(ctx context.Context, b Break) error {
 	bad := func(what string, args ...any) error {

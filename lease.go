@@ -8,19 +8,18 @@ import (
 )
 
 // A Lease is what a successful claim gives: the name is ours until it is
-// released or lost. It renews itself, unless Options.NoRenew. It is lost at the
-// latest when its time is over by our own clock, whatever the store is doing,
-// and slightly before the store lets anybody else in.
+// released or lost. It renews itself, unless Options.NoRenew. It is lost at its
+// Deadline at the latest, by this process's own clock, even if the store cannot be
+// reached. That is slightly before the store can grant the name to anybody else.
 //
-// On a store without deadlines (see Deadline) that is not so: there a loss can
+// On a store without deadlines (see [Lease.Deadline]) that is not so: there a loss can
 // only be noticed, once the store has let go of the name, and somebody else may
 // have it already.
 //
-// A hold that was entered again (Options.Reentrant) has several leases. Each is
-// over for itself once it is released: then it is not Valid, and its contexts
-// have ended with ErrReleased, while the others go on. All of them are lost
-// together. The name is given back when the last of them is released, in
-// whatever order that comes.
+// A hold that was entered again (Options.Reentrant) has several leases. One that is
+// released ends alone: it is not Valid, and its contexts have ended with ErrReleased,
+// while the others go on. All of them are lost together. The name is given back when
+// the last of them is released, in whatever order that comes.
 //
 // A Lease that is dropped without Release is renewed until MaxHold or
 // [Locker.Close]. All methods are safe for concurrent use.
@@ -32,14 +31,14 @@ func (l *Lease) engine() *engine.Lease { return (*engine.Lease)(l) }
 // Name is the name that is held.
 func (l *Lease) Name() string { return l.engine().Name() }
 
-// ID is this claim's own name, as `holdfast ls` shows it.
+// ID is the id of the claim, 32 hexadecimal digits, as [Holder] and `holdfast ls` have
+// it. No other claim has the same.
 func (l *Lease) ID() string { return l.engine().ID() }
 
 // Token is the fencing token: larger than that of any conflicting hold before
 // it, so a resource that remembers the largest it has seen can refuse whoever
-// comes late. Positive. Readers or slots that overlap have distinct tokens in
-// no promised order. An upgrade makes it larger. It is 0 on a store that gives
-// no tokens.
+// comes late. It is positive, or 0 on a store that gives no tokens. Readers or slots
+// that overlap have distinct tokens in no promised order. An upgrade makes it larger.
 func (l *Lease) Token() int64 { return l.engine().Token() }
 
 // Valid reports whether the lease is held still. It reads the clocks itself:
@@ -64,11 +63,11 @@ func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 // lease; to go on is fine too, and nothing comes of it. When nobody asks any more,
 // the next call returns a channel that is open.
 //
-// Where the store can notify, the first call on a lease has it notified. A request
-// is told with the next renewal at the latest: after a third of the TTL, unless
-// Options.RenewEvery says otherwise. A lease under Options.NoRenew is told by
-// [Lease.Renew]. On a store that cannot pass requests on, and of a lease that is
-// over, the channel stays open.
+// Where the store can notify, the first call on a lease has it notified. Elsewhere a
+// request arrives with the next renewal: after a third of the TTL, unless
+// Options.RenewEvery says otherwise, and under Options.NoRenew with the next
+// [Lease.Renew]. On a store that cannot pass requests on, and of a lease that has
+// ended, the channel stays open.
 func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveUp() }
 
 // GiveUpReason is why somebody asks for the name: what the first waiter that asks
@@ -99,7 +98,7 @@ func LeaseOf(ctx context.Context, name string) *Lease { return (*Lease)(engine.L
 // lease that is over it has ended already.
 func (l *Lease) Context(parent context.Context) context.Context { return l.engine().Context(parent) }
 
-// Release gives the name back and lets the next in. From its first moment
+// Release gives the name back, so that the next waiter is granted it. From its first moment
 // Valid is false and the contexts have ended. It takes no context and is
 // bounded: by a third of the TTL, five seconds at most, once a renewal that is
 // under way has ended (where a driver does not heed its context while it reads,
@@ -115,7 +114,7 @@ func (l *Lease) Context(parent context.Context) context.Context { return l.engin
 // or if the store has let go of it, or had before the deadline; ErrLost if the
 // lease was lost before (one that an operator broke is given back all the same,
 // as the work has ended); ErrReleased if it was released before; and
-// ErrUnavailable if it is not clear: then the name is free after the TTL at the
+// ErrUnavailable if the outcome is unknown: then the name is free after the TTL at the
 // latest. A later holder is never touched.
 func (l *Lease) Release() error { return l.engine().Release() }
 
@@ -132,18 +131,18 @@ func (l *Lease) ReleaseUnused() error { return l.engine().ReleaseUnused() }
 // doing so, for its own TTL; for that too it says whether the lease is held
 // still. ttl is within the bounds of Options.TTL.
 //
-// A ttl that is shorter than what is left ends the lease sooner: for us at
-// once, and whatever comes of the call; the store keeps the name taken as long
-// as it had said before, or until Release.
+// A ttl that is shorter than what is left moves the Deadline back at once, whatever
+// comes of the call; the store keeps the name taken as long as it had said before, or
+// until Release.
 //
-// It is tried again while it is indeterminate, until ctx ends or the lease runs out.
-// It waits for a renewal that is under way, as Release does.
-// ctx bounds the waiting only. Errors: ErrInvalid, ErrUnsupported on a store
-// without deadlines, ErrReleased, ErrLost if the
-// lease is lost, then or before: it does not come back; or one that matches the
-// error of ctx, and ErrUnavailable with what the store said: then the lease is
-// held until its Deadline, and whether it was renewed is not clear. All leases
-// of one hold (Options.Reentrant) are renewed together.
+// It is tried again while it is indeterminate, until ctx ends or the lease expires. It
+// waits for a renewal that is under way, as [Lease.Release] does. ctx bounds the waiting
+// only. All leases of one hold (Options.Reentrant) are renewed together.
+//
+// Errors: ErrInvalid of a ttl out of range, ErrUnsupported on a store without deadlines,
+// ErrReleased, and ErrLost if the lease is lost, then or before: it does not come back.
+// If ctx ends first, the error matches that of ctx, and ErrUnavailable with what the store
+// said: the lease is held until its Deadline, and whether it was renewed is not known.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return l.engine().Renew(ctx, ttl)
 }

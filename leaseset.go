@@ -18,9 +18,9 @@ func (all *LeaseSet) engine() *engine.Leases { return (*engine.Leases)(all) }
 // Names are the names that are held, in order.
 func (all *LeaseSet) Names() []string { return all.engine().Names() }
 
-// Lease returns the lease of one of the names, or nil if it is none of them. To
-// release it on its own ends the whole for its owner, and leaves the rest to
-// Release.
+// Lease returns the lease of one of the names, or nil if it is none of them. If it is
+// released on its own, the set is no longer valid and its contexts end, but the other
+// names are held until [LeaseSet.Release].
 func (all *LeaseSet) Lease(name string) *Lease { return (*Lease)(all.engine().Lease(name)) }
 
 // Token is the fencing token of one of the names, or 0 if it is none of them:
@@ -44,9 +44,9 @@ func (all *LeaseSet) Context(parent context.Context) context.Context {
 	return all.engine().Context(parent)
 }
 
-// Renew renews all leases now, in one call where the store can, and returns when
-// all were answered: the errors of those that were not renewed, joined. See
-// [Lease.Renew].
+// Renew renews all leases now, so that they last for ttl, in one call where the store
+// can, and returns when all were answered: the errors of those that were not renewed,
+// joined. See [Lease.Renew].
 func (all *LeaseSet) Renew(ctx context.Context, ttl time.Duration) error {
 	return all.engine().Renew(ctx, ttl)
 }

@@ -26,24 +26,34 @@ func (l *Locker) Mutex(name string) *Lock {
 // behind the first of an earlier one (see Order in the package documentation).
 // ctx bounds the waiting only: cancelling it later does not end the lease.
 //
-// Errors: one that matches the context's error if that has ended, and ErrHeld
-// if the store had answered that somebody is ahead (as a *HeldError, which says
-// who); ErrHeld without a context's error, at once and as a *HeldError too, where as many
-// wait as Options.MaxWaiting allows;
-// ErrUnavailable with the newest cause if the store does not answer, be it
-// that ctx has ended or that the store was asked for long enough: 5 s at most, a
-// second where nobody listens at its address (unless the store has a client of
-// your own, whose settings say how long it dials), and 10 s for one that had a
-// position in the queue; one that waits behind such a claim of its process learns
-// that nobody listens when that one asks next, within 5 s. All others who wait for
-// the name in this process get that error at the same time. ErrDeadlock if ctx comes from a lease of this name (but see
-// Options.Reentrant); ErrMismatch, ErrDenied, ErrCorrupt, ErrUnsupported,
-// ErrInvalid and ErrClosed.
+// Errors:
+//
+//   - A *[HeldError], which says who is ahead: ctx ended after the store had answered
+//     that somebody is. It matches [ErrHeld] and the context's error.
+//   - A *[HeldError] at once, which matches no context's error: as many claims of this
+//     process wait for the name as [Options.MaxWaiting] allows.
+//   - The context's error alone: ctx ended before the store answered, and before it had
+//     been silent for a second.
+//   - [ErrUnavailable] with the newest cause: the store does not answer. It matches the
+//     context's error too if ctx has ended. Otherwise the store was asked for long
+//     enough: 5 s at most, a second where nobody listens at its address (unless the
+//     store has a client of your own, whose settings say how long it dials), and 10 s
+//     for a claim that had a position in the queue. All others who wait for the name in
+//     this process get the error at the same time. A claim that waits behind such a
+//     claim of its process learns that nobody listens when that one asks next, within 5 s.
+//   - [ErrDeadlock]: ctx comes from a lease of this name that blocks the claim, and
+//     [Options.Reentrant] does not let the claim enter it again. Slots block the claim only
+//     if they and the slots asked for are more than the total.
+//   - [ErrMismatch], [ErrDenied], [ErrCorrupt], [ErrUnsupported], [ErrInvalid], [ErrClosed].
+//
+// [Options.Wait] bounds the wait as a deadline of ctx would: what is said here of the end
+// of ctx counts for the end of Wait, with [context.DeadlineExceeded] as its error.
 func (m *Lock) Lock(ctx context.Context) (*Lease, error) { return lockFor(ctx, &m.claimed) }
 
 // TryLock takes the name if it is free and nobody waits for it, and never
-// waits for another. If it is refused the error is a *HeldError; the others are
-// those of Lock.
+// waits for another. If it is refused the error is a *[HeldError]; the others are
+// those of [Lock.Lock]. A name that is kept taken after a release (Options.MinHold)
+// or an expiry (Options.LockDelay) is not free.
 func (m *Lock) TryLock(ctx context.Context) (*Lease, error) { return tryFor(ctx, &m.claimed) }
 
 // Do waits as Lock does, runs fn, and gives the name back. The context of fn
@@ -59,8 +69,9 @@ func (m *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return do(ctx, &m.claimed, fn)
 }
 
-// TryDo is Do if the name is free; else it returns false and no error: somebody
-// else is at it. ran says whether fn was called, as does the error: see Do.
+// TryDo is Do if the name is free and nobody waits for it. If it is refused it returns
+// false and no error: somebody else is at it. ran says whether fn was called, as does
+// any error: see [Lock.Do].
 func (m *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	return tryDo(ctx, &m.claimed, fn)
 }

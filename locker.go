@@ -20,8 +20,8 @@ type Locker struct {
 // belongs to the Locker, and [Locker.Close] closes it; the client that the
 // store was made from stays the caller's.
 //
-// If the options are nonsense the error is ErrInvalid, or ErrUnsupported where
-// the store cannot do what they ask.
+// The error is ErrInvalid if the store is nil or the options are nonsense, and
+// ErrUnsupported where the store cannot do what they ask.
 func New(s store.Store, o *Options) (*Locker, error) {
 	if v := reflect.ValueOf(s); s == nil || v.Kind() == reflect.Pointer && v.IsNil() { //mutant:nil-store
 		return nil, fmt.Errorf("%w: holdfast.New needs a store, got nil (%T)", ErrInvalid, s)
@@ -37,8 +37,9 @@ func New(s store.Store, o *Options) (*Locker, error) {
 	return l, nil
 }
 
-// With returns a Locker on the same store with other options. If they are
-// nonsense, every call on it gives the error.
+// With returns a Locker on the same store with other options; what o leaves open is as in
+// l. To close either of the two closes both. If the options are nonsense, every claim by
+// it fails with the error that [New] would return.
 func (l *Locker) With(o *Options) *Locker {
 	o = o.over(l.o)
 	return &Locker{engine: l.engine.With(o.engine()), o: o}

@@ -33,17 +33,19 @@ func (l *Locker) All(locks ...*Lock) *LockSet {
 }
 
 // Lock waits until all names are ours: for each in turn, while it holds those
-// before it. ctx bounds the waiting only. If it fails nothing is held: what it
-// had is given back, with no minimum hold, and nobody but the log hears of it.
+// before it. Options.MaxHold counts from when all are there. ctx bounds the waiting
+// only. If it fails nothing is held: what it had is given back, with no minimum hold;
+// an error of that is only logged.
 //
-// A name that sorts before one whose lease ctx comes from is only tried, as two
-// who do the reverse would wait for each other: refused is ErrDeadlock then. A
-// name that was lost while it waited for the others is ErrLost. The other
-// errors are those of [Lock.Lock].
+// If ctx comes from a lease, a name that sorts before the name of that lease is taken
+// only if it is free, otherwise the error is ErrDeadlock: waiting out of order could
+// deadlock. The error is ErrLost if a name was lost while it waited for the others.
+// The other errors are those of [Lock.Lock].
 func (s *LockSet) Lock(ctx context.Context) (*LeaseSet, error) { return s.take(ctx, false) }
 
 // TryLock takes all names if all are free, and never waits for another. If one
-// is refused the error is its *HeldError, and nothing is held.
+// is refused the error is its *HeldError, and nothing is held. The other errors are
+// those of [LockSet.Lock], but never ErrDeadlock for the order of names.
 func (s *LockSet) TryLock(ctx context.Context) (*LeaseSet, error) { return s.take(ctx, true) }
 
 // Do waits as Lock does, runs fn, and gives the names back. The context of fn
@@ -57,8 +59,9 @@ func (s *LockSet) Do(ctx context.Context, fn func(context.Context) error) error 
 	return runAll(ctx, all, fn)
 }
 
-// TryDo runs fn while all names are ours, as [LockSet.Do] does, if all are free. It does not
-// wait: else it returns false and no error.
+// TryDo runs fn while all names are ours, as [LockSet.Do] does, if all are free. It does
+// not wait: if one is refused it returns false and no error. For its other errors see
+// [Lock.Do].
 func (s *LockSet) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	all, err := s.TryLock(ctx)
 	if errors.Is(err, ErrHeld) {

@@ -15,10 +15,10 @@ import (
 // and LockDelay by [None]. The final combination is checked: nonsense is an
 // ErrInvalid of New, or of the first call on what With returned.
 type Options struct {
-	// TTL is how long a hold lasts without renewal. Default 30 s. The least
-	// and the greatest are the store's. On a store without deadlines (see
-	// [Lease.Deadline]) it is ErrUnsupported, and so are NoRenew, MinHold and
-	// LockDelay.
+	// TTL is how long a hold lasts without renewal. Default 30 s, or what the store
+	// allows that is nearest to it. The least and the greatest are the store's. On a store
+	// without deadlines (see [Lease.Deadline]) it is ErrUnsupported, and so are NoRenew,
+	// MinHold and LockDelay.
 	TTL time.Duration
 	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
 	// at most half of it, at least a hundredth of it and a millisecond. On a store
@@ -29,7 +29,8 @@ type Options struct {
 	// before.
 	NoRenew Switch
 	// Wait bounds the waiting where the context is to bound the work as well,
-	// as in Do. Default: no bound.
+	// as in Do. A wait that it ends fails as at a deadline of the context: the error
+	// matches context.DeadlineExceeded. A try does not wait. Default: no bound.
 	Wait time.Duration
 	// MaxWaiting bounds how many claims of this process wait for a name: where so many
 	// wait already, Lock fails at once, with a *HeldError that says so. Claims whose
@@ -37,20 +38,23 @@ type Options struct {
 	MaxWaiting int
 	// MinHold is how long the name stays taken from the grant on, even if it
 	// is released sooner, or its holder dies. [Lease.ReleaseUnused] ends it.
-	// Default 0.
+	// At most the store's greatest TTL, and MaxHold. ErrUnsupported where the store
+	// cannot do it. Default 0.
 	MinHold time.Duration
 	// MaxHold is how long a lease may last: at its end it is lost, and given
 	// back. Default: no bound.
 	MaxHold time.Duration
 	// LockDelay is how long the name stays closed after a hold *expired*
-	// (never after a release), for resources that cannot check tokens.
-	// Default 0.
+	// (never after a release), for resources that cannot check tokens. At most the
+	// store's greatest TTL. ErrUnsupported where the store cannot do it. Default 0.
 	LockDelay time.Duration
 	// Reentrant lets a claim under a context of a lease (see [Lease.Context]) of
 	// the same name enter again, at no cost, if that lease covers it: a write
-	// lock covers writing and reading, a read lock reading. Else such a claim is
+	// lock covers writing and reading, a read lock reading, an upgradeable read lock
+	// both kinds of reading, and writing while it is upgraded. Else such a claim is
 	// ErrDeadlock, as it is where this is not set: it would wait for itself.
-	// Slots are never entered again: who asks for more gets more.
+	// Slots are never entered again: a claim under a lease on slots asks for more slots,
+	// and is ErrDeadlock if they are more than the total together.
 	//
 	// Whoever has the lease's context is the holder: goroutines that share it do
 	// not exclude each other. What is entered again is the same hold, with the
@@ -58,31 +62,33 @@ type Options struct {
 	// see [Lease.Release] for when it is given back.
 	Reentrant Switch
 	// AskToGiveUp asks those who hold the name to give it up while a claim waits
-	// for it, and says why, in at most 200 bytes. Each lease of the name has the
-	// reason then: see [Lease.AskedToGiveUp]. Nothing else comes of it; whether to
+	// for it. It is the reason, at most 200 bytes, which each lease of the name then
+	// has: see [Lease.AskedToGiveUp]. Nothing else comes of it; whether to
 	// give up is up to the holder. A try asks nobody. ErrUnsupported where the store
 	// cannot pass it on. Default: it does not ask.
 	AskToGiveUp string
-	// Owner is who holds, for people to read. Default: this host, pid and
-	// program.
+	// Owner is who holds, for people to read. Default: [ThisProcess].
 	Owner Owner
 	// Note is a remark for people, at most 100 bytes. [Lease.SetNote] changes it.
 	Note string
-	// Logger takes what an operator should hear. Default slog.Default().
+	// Logger receives what an operator should know: a lost lease as an error, an election
+	// that the store does not answer and what is wrong with a server as warnings.
+	// Default slog.Default().
 	Logger *slog.Logger
-	// Observer is told what becomes of claims and holds: for metrics, see package
-	// holdfastprom. It is called by many goroutines at a time, between the steps
-	// of the work: it must not block, nor call this package. A panic of it is
-	// logged as an error and goes no further. No lock is held
-	// meanwhile. Of a hold that the store has granted EventGranted comes first;
-	// the event of a renewal may come after the one that the hold is over, and
-	// that of a hand-over after what came next. Default: none, which costs
-	// nothing.
+	// Observer receives an [Event] for every claim that is granted, refused or fails, and
+	// for every renewal, release and loss. For metrics, see package holdfastprom. It is
+	// called by many goroutines at a time, between the steps of the work: it must not
+	// block, nor call this package. Its panic is logged as an error and goes no further.
+	// No mutex of this package is locked meanwhile. Of a hold that the store has granted
+	// EventGranted comes first. The event of a renewal may come after EventLost or
+	// EventReleased of the hold, and that of a hand-over after what came next.
+	// Default: none, which costs nothing.
 	Observer func(Event)
 	// PollMin and PollMax bound the pause between polls on a store that cannot
 	// wake waiters: it grows by half each time, and follows the pace of the queue.
-	// PollMax is for who is next; with others ahead it can be as many times that, up to
-	// a quarter of the time that a position is kept. Default 10 ms and 800 ms; at least 1 ms.
+	// PollMax bounds it for the waiter that is next. With n others ahead the bound is
+	// n+1 times that, but at most a quarter of the time that a position is kept (10 s, or
+	// the TTL if that is less). Default 10 ms and 800 ms; at least 1 ms.
 	PollMin, PollMax time.Duration
 	// HandOver bounds how a name goes from one goroutine of this process to the
 	// next that waits for it, without a round trip. Nil keeps the parent's; the
@@ -160,11 +166,11 @@ func (o *Options) engine() engine.Options {
 
 // HandOver bounds the handing on of a name inside the process: when a lease is
 // released while other goroutines of this process wait for the name on lockers
-// of the same store, the first of them is handed it without a word to the
+// of the same store, the first of them is handed it without a call to the
 // store. It has a token of its own, larger than those before it, and the
-// deadline that the name has. Both bounds always apply; when either is reached
-// the name is given back and the next asks the store, behind those who wait in
-// other processes.
+// deadline that the name has. When either bound is reached the name is given back and
+// the next asks the store, behind those who wait in other processes. Set both bounds,
+// or neither to turn it off: one alone is an ErrInvalid.
 //
 // The name is handed on only to who asks for the same: the whole of it (a write
 // lock, or all slots of a semaphore of the same size), with the same TTL and
@@ -179,7 +185,7 @@ type HandOver struct {
 	// Times is how many leases may have the name one after another by one grant
 	// of the store, 2 to 64.
 	Times int
-	// For is how long after that grant the name may still be handed on. It does
+	// For is how long after that grant the name may still be handed on, above 0. It does
 	// not bound how long a lease is held.
 	For time.Duration
 }

@@ -43,7 +43,8 @@ func (r Ref) String() string {
 // keeps a Ref as that text.
 func (r Ref) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads what String wrote. The error matches ErrInvalid.
+// UnmarshalText reads what [Ref.String] wrote. The error matches ErrInvalid, and r is
+// unchanged then.
 func (r *Ref) UnmarshalText(text []byte) error {
 	bad := func(what string) error {
 		return fmt.Errorf("%w: the reference of a hold: %s: %.100q", ErrInvalid, what, text)
@@ -86,8 +87,8 @@ func (r *Ref) UnmarshalText(text []byte) error {
 // Errors: ErrUnsupported where the store cannot untie a hold from its process,
 // and ErrInvalid of an upgradeable lease, and while other leases of the same
 // hold are held (Options.Reentrant): the lease goes on then. ErrLost,
-// ErrReleased, ErrClosed if it was over before; ErrUnavailable if it is not
-// clear: then the lease is over, and the name is free after the TTL.
+// ErrReleased, ErrClosed if it had ended before; ErrUnavailable if the outcome is
+// unknown: then the lease has ended, and the name is free after the TTL.
 func (l *Lease) Detach() (Ref, error) {
 	r, err := l.engine().Detach()
 	return Ref{
@@ -100,11 +101,10 @@ func (l *Lease) Detach() (Ref, error) {
 // and its MaxHold counts from now. ctx bounds the waiting for the store's
 // answer: if it ends before, what was adopted is given back.
 //
-// Only one can adopt a hold, once: a second one gets ErrLost, as does one who
-// comes when its time is over. Errors besides that: ErrInvalid if the ref is
-// none, ErrUnsupported, ErrUnavailable if it is not clear (then what may have
-// been adopted is given back), ErrDenied, ErrCorrupt, ErrClosed, and the
-// context's.
+// A hold can be adopted once: a second Adopt gets ErrLost, as does one that comes after
+// the hold has expired. Errors besides that: ErrInvalid if the ref is none,
+// ErrUnsupported, ErrUnavailable if the outcome is unknown (then what may have been
+// adopted is given back), ErrDenied, ErrCorrupt, ErrClosed, and the context's.
 func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	lease, err := l.engine.Adopt(ctx, engine.Ref{
 		Name: ref.Name, ID: ref.ID, Token: ref.Token, Expires: ref.Expires, Grant: ref.grant, Limit: ref.limit, Weight: ref.weight,
@@ -112,10 +112,10 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	return (*Lease)(lease), err
 }
 
-// Release gives back a hold that another process, or this one, has detached, so
-// that it need not be adopted by who has nothing more to do under it. The name is
-// free then; a minimum hold counts as for [Lease.Release]. The errors are those of
-// [Locker.Adopt] and of Lease.Release.
+// Release gives back a hold that another process, or this one, has detached, for a
+// process that has nothing more to do under it. The name is free then; a minimum hold
+// counts as for [Lease.Release]. ctx bounds the adoption, which comes first. The errors
+// are those of [Locker.Adopt] and of [Lease.Release].
 func (l *Locker) Release(ctx context.Context, ref Ref) error {
 	lease, err := l.Adopt(ctx, ref)
 	if err != nil {

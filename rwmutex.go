@@ -28,5 +28,6 @@ func (m *RWMutex) Write() *Lock { return &Lock{m.l.Write(m.name)} }
 func (m *RWMutex) Read() *Lock { return &Lock{m.l.Read(m.name)} }
 
 // Upgradeable is the name for a reader, beside other readers, that can become the
-// writer: the only one that can write next.
+// writer: the only one that can write next. On a store without upgrades (redlock,
+// pgadvisory) the first call is ErrUnsupported.
 func (m *RWMutex) Upgradeable() *UpgradeableLock { return &UpgradeableLock{m.l.Upgradeable(m.name)} }

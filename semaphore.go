@@ -20,8 +20,9 @@ import (
 // no order of arrival; see Order in the package documentation.
 type Semaphore struct{ slots engine.Target }
 
-// Semaphore returns the semaphore of the name with n slots, 1 to 2³⁰−1. A bad
-// name or number is an ErrInvalid of the first call.
+// Semaphore returns the semaphore of the name, any UTF-8 of 1 to 512 bytes, with n slots,
+// 1 to 2³⁰−1. A bad name or number is an ErrInvalid of the first call. On a store without
+// slots (pgadvisory), or without so many (redlock), a claim is ErrUnsupported.
 func (l *Locker) Semaphore(name string, n int) *Semaphore {
 	return &Semaphore{l.engine.Slots(name, n)}
 }
@@ -33,13 +34,13 @@ func (s *Semaphore) Total() int { return s.slots.Limit() }
 // Total, is an ErrInvalid of the first call.
 func (s *Semaphore) Slots(k int) *Lock { return &Lock{*s.slots.Of(k)} }
 
-// Acquire waits until k slots are ours. It is the [Lock.Lock] of Slots.
+// Acquire waits until k slots are ours. It is the [Lock.Lock] of [Semaphore.Slots].
 func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) {
 	return lockFor(ctx, s.slots.Of(k))
 }
 
 // TryAcquire takes k slots if they are free and nobody waits. It is the
-// [Lock.TryLock] of Slots.
+// [Lock.TryLock] of [Semaphore.Slots].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int) (*Lease, error) {
 	return tryFor(ctx, s.slots.Of(k))
 }

@@ -8,11 +8,13 @@ import (
 
 // An UpgradeableLease is the lease of an upgradeable read lock: it reads beside
 // other readers, and can become the only holder without letting any other
-// writer in between. There is one at a time, and no writer beside it.
+// writer in between. There is one at a time, and no writer beside it. All methods are
+// safe for concurrent use.
 type UpgradeableLease struct{ *Lease }
 
 // An UpgradeableLock is one name for a reader that can become its writer. It is
-// waited for or tried as a [Lock] is, and gives an [UpgradeableLease].
+// waited for or tried as a [Lock] is, and gives an [UpgradeableLease]. It keeps no state
+// of its own and is safe for concurrent use.
 type UpgradeableLock struct{ claimed engine.Target }
 
 // Lock waits until the name is ours to read, beside readers that may come and go,
@@ -35,7 +37,7 @@ func (m *UpgradeableLock) Do(ctx context.Context, fn func(context.Context, *Upgr
 }
 
 // TryDo runs fn while the name is ours to read and to upgrade, if it is free for that. It
-// does not wait: else it returns false and no error. See [Lock.TryDo].
+// does not wait: if it is refused it returns false and no error. See [Lock.TryDo].
 func (m *UpgradeableLock) TryDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
 	return tryDo(ctx, &m.claimed, withUpgradeable(fn))
 }
@@ -54,13 +56,13 @@ func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
 
 // Upgrade waits until all other readers have left, and makes the lease the only
 // one of the name: from then on it is a write lock. It goes before all who wait,
-// and while it waits nobody else is let in. The [Lease.Token] becomes a larger
-// one, so that writes are told from those of whoever wrote before. The lease
+// and while it waits nobody else is granted the name. The [Lease.Token] becomes a
+// larger one, so that a resource can refuse late writes of earlier writers. The lease
 // stays the same otherwise: its contexts, its id, its deadline, which an upgrade
 // does not move.
 //
 // ctx bounds the waiting, as does Options.Wait. If it fails the lease is what it
-// was, to read and to upgrade, and the readers that waited are let in. Errors:
+// was, to read and to upgrade, and the readers that waited are granted. Errors:
 // one that matches the context's error, and ErrHeld if the store had answered
 // that others are in (as a *HeldError); ErrInvalid if it is upgraded already;
 // ErrLost or ErrReleased if the lease is over, then or before; ErrDeadlock if
@@ -70,8 +72,9 @@ func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
 // that is under way.
 func (l *UpgradeableLease) Upgrade(ctx context.Context) error { return l.engine().Upgrade(ctx, false) }
 
-// TryUpgrade is Upgrade if no other reader is in; else a *HeldError says who is,
-// and the lease is what it was.
+// TryUpgrade upgrades if no other reader holds the name. It does not wait: otherwise the
+// error is a *[HeldError], which says who does, and the lease is what it was. The other
+// errors are those of [UpgradeableLease.Upgrade].
 func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error {
 	return l.engine().Upgrade(ctx, true)
 }

@@ -50,8 +50,9 @@ func known(err error) error {
 	return err
 }
 
-// ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and
-// shows nothing of the URL in which a password may be.
+// ParseURL returns what [Open] makes of its URL: the settings of the client, and the
+// Options. The error matches store.ErrInvalid and shows nothing of the URL in which a
+// password may be.
 func ParseURL(s string) (*clientv3.Config, *Options, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the etcd URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))

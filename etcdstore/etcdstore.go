@@ -2,7 +2,7 @@
 //
 // # Stored form
 //
-// All keys are below a prefix ("holdfast/" unless Options say otherwise):
+// All keys are below a prefix ("holdfast/" unless [Options] say otherwise):
 //
 //	holdfast/base                     the version of the form, a colon, and a random number
 //	holdfast/n/NAME                   the record of a name: its newest token, and its entries in order
@@ -11,7 +11,8 @@
 //	holdfast/m/PROCESS                the newest notifications for a process
 //
 // In a name the bytes "/" and "%" are written as "%2F" and "%25". Records and notes have the form of package
-// store/record. A record is changed as package store/queue says, by a transaction that etcd does only if nobody has
+// [github.com/holdfast-go/holdfast/store/record]. A record is changed as package
+// [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that etcd does only if nobody has
 // written the record since it was read, and if the notes that it takes in are still there.
 //
 // A session is a lease with the same number, as 16 hexadecimal digits, but for the first bit. Its key and its notes are
@@ -21,7 +22,7 @@
 // # Guarantees
 //
 // Order, slots, upgrades, minimum hold, blocks of tokens, hand-over to another process, and match by token, as the rule
-// says.
+// of package [github.com/holdfast-go/holdfast/store] says.
 // Joining a queue conflicts with nobody. A process has one session for each TTL that its claims have, and a short one
 // for what waits, and renews it once for all of them as long as it is open. What a claim holds lasts as long as the session,
 // counted from the sending of its last answered renewal, and at most for its own TTL since it was last renewed.
@@ -142,7 +143,8 @@ func Open(url string) (*Store, error) {
 	return OpenConfig(config, o)
 }
 
-// OpenConfig is Open with what ParseURL has made of the URL.
+// OpenConfig is [Open] with what [ParseURL] has made of the URL, for a program that changes
+// it first. It does not change config. Its errors are those of [Open].
 func OpenConfig(config *clientv3.Config, o *Options) (*Store, error) {
 	c := *config
 	c.DialOptions = append(slices.Clone(c.DialOptions), grpc.WithChainUnaryInterceptor(loginSoon))

@@ -20,8 +20,9 @@
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, upgrades, strictly
-// increasing tokens, in blocks too. Expiries are on the clock of the host that counts since boot and
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold,
+// lock delay, slots, upgrades, strictly increasing tokens, in blocks too. A TTL is from
+// 100 ms to 365 days. Expiries are on the clock of the host that counts since boot and
 // cannot be set. The hold of a process that was killed comes free at once, as
 // does a killed waiter's position; that of a process that is stopped lives on to
 // its TTL, and so does a hold that was detached from its process.
@@ -44,7 +45,8 @@
 //
 // # Requirements
 //
-// Linux or macOS, and a local file system: one that hosts may share (NFS, SMB,
+// Linux, macOS or Windows (it is tested on Linux; the others build and have not been
+// run), and a local file system: one that hosts may share (NFS, SMB,
 // FUSE, 9p and the like) or that is not known is refused, unless
 // Options.TrustFS is set. Containers share locks through a volume or bind mount
 // of one directory of the host, never through their own root file systems, of
@@ -64,7 +66,8 @@
 // and this user's own group, of the same name and number, are no others). To
 // share it between users, make it yourself with mode 2770 and the users' group,
 // owned by root (or by the only user): every member can then take, block and
-// break every lock in it.
+// break every lock in it. On Windows the directory's access list says who may use it, and
+// nothing of this is checked.
 package filestore
 
 import (

@@ -65,12 +65,14 @@ func (s *Store) own(p store.Process) (*process, error) {
 	return pr, nil
 }
 
-// Presence returns a descriptor of what shows others that the process p of ids,
-// an engine that has asked this Store, is alive. For as long as anybody has it
-// open, in whatever process, p is not taken for dead, and what it holds comes
-// free by release or TTL only: for a process that has to clean up after
-// another before the name may be had. It is the caller's to close and closed
-// on exec. ErrInvalid: p has never asked here; ErrUnsupported on Windows.
+// Presence returns an open file that shows other processes that p is alive: p is the
+// first half of the ids of a Locker on this Store. As long as any process has the file
+// open, nobody takes p for dead, and what p holds comes free by release or TTL only. It
+// is for a process that has to clean up after another before the name may be had. The
+// caller closes the file; an exec closes it too.
+//
+// Errors: store.ErrInvalid if p has made no claim on this Store, store.ErrUnsupported on
+// Windows, and store.ErrUnavailable if the file cannot be duplicated.
 func (s *Store) Presence(p store.Process) (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,9 +19,10 @@ import (
 // If l is a [holdfast.Lease], all of it ends with the lease too: the context of
 // fn is the lease's.
 //
-// Errors: fn's own, as it is, after a roll-back; those of Check; that of a commit,
-// after which the transaction may or may not have been committed. After a panic
-// of fn the transaction is rolled back.
+// Errors: the driver's if it cannot begin; fn's own, as it is, after a roll-back; those of
+// [Dialect.Check]; that of a commit, after which the transaction may or may not have been
+// committed; and after the tenth conflict that of the last one. After a panic of fn the
+// transaction is rolled back.
 func (d *Dialect) Do(ctx context.Context, db *sql.DB, o *sql.TxOptions, l Lease, fn func(ctx context.Context, tx *sql.Tx) error) error {
 	return Retry(ctx, l, func(ctx context.Context) error {
 		tx, err := db.BeginTx(ctx, o)
@@ -46,9 +47,11 @@ func (d *Dialect) Do(ctx context.Context, db *sql.DB, o *sql.TxOptions, l Lease,
 const doTries = 10
 
 // Retry calls f, which runs one transaction, again for as long as the server chose
-// that transaction to end a conflict, up to ten times. The context of f ends with
-// ctx, and with the lease if that is a [holdfast.Lease]. It is for those who write
-// a guard.
+// that transaction to end a conflict (SQLSTATE 40001 or 40P01, see [store.SQLState]), up
+// to ten times in all. Between two calls it pauses, at random, for at most 2 ms and then
+// twice as long each time. It returns what the last call of f returned, also when the
+// context ends in a pause. The context of f ends with ctx, and with the lease if that is
+// a [holdfast.Lease]. It is for those who write a guard.
 func Retry(ctx context.Context, l Lease, f func(context.Context) error) error {
 	if lease, ok := l.(interface {
 		Context(context.Context) context.Context

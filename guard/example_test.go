@@ -3,6 +3,9 @@ package guard_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
+	"os"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/guard"
@@ -23,4 +26,33 @@ func ExampleDialect_Do() {
 		})
 	}
 	_ = markSent
+}
+
+// handed is the lease of a command that holdfast run has started: it finds the name and the
+// token in its environment. It is a write lease, as the command was run without --shared and
+// --slots.
+type handed struct {
+	name  string
+	token int64
+}
+
+func (h handed) Name() string        { return h.name }
+func (h handed) Token() int64        { return h.token }
+func (h handed) Mode() holdfast.Mode { return holdfast.ModeWrite }
+
+// A command that holdfast run has started guards its transactions by the token that it was
+// handed: Check and Do take any Lease.
+func ExampleLease() {
+	os.Setenv("HOLDFAST_NAME", "invoice/42") // by holdfast run
+	os.Setenv("HOLDFAST_TOKEN", "1721")
+
+	token, err := strconv.ParseInt(os.Getenv("HOLDFAST_TOKEN"), 10, 64)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lease := handed{os.Getenv("HOLDFAST_NAME"), token}
+	raises, err := guard.Raises(lease)
+	fmt.Println("it raises the fence:", raises, err)
+	// Output: it raises the fence: true <nil>
 }

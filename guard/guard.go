@@ -14,8 +14,10 @@
 //	tx.ExecContext(ctx, "UPDATE invoice SET …")
 //	tx.Commit()
 //
-// Package redisguard does the same for Redis. Where the locks are in the PostgreSQL
-// database of the transaction, pgstore.Store.CheckTx checks the lock itself, and no
+// Package [github.com/holdfast-go/holdfast/redisstore/redisguard] does the same for Redis,
+// and [github.com/holdfast-go/holdfast/pgstore/pgxguard] for pgx without database/sql.
+// Where the locks are in the PostgreSQL database of the transaction,
+// [github.com/holdfast-go/holdfast/pgstore.Store.CheckTx] checks the lock itself, and no
 // fence is needed; no other store can do that.
 //
 // # The rule
@@ -36,7 +38,8 @@
 // Tokens of different names, and of one name on different stores, have nothing
 // to do with each other: all who use a resource must take the same lock.
 //
-// docs/guard.md has more, and says what to do for other kinds of resources.
+// In the repository docs/guard.md has more, and says what to do for other kinds of
+// resources.
 package guard
 
 import (
@@ -54,7 +57,7 @@ type Lease interface {
 	Name() string
 	// Token is the fencing token.
 	Token() int64
-	// Mode says whether the lease is alone.
+	// Mode says who else may hold the name. A guard reads it before the token.
 	Mode() holdfast.Mode
 }
 
@@ -77,10 +80,10 @@ func (e *StaleError) Error() string {
 // Is makes it match holdfast.ErrLost.
 func (e *StaleError) Is(target error) bool { return target == holdfast.ErrLost } //mutant:guard-stale-is-lost
 
-// Raises says whether a lease raises the fence, as a write lease does, or is only
-// checked against it, as a read lease is. It is an error, which says why, for
-// slots (holdfast.ErrUnsupported) and for what is no lease at all
-// (holdfast.ErrInvalid). It is for those who write a guard.
+// Raises reports whether a lease raises the fence, as a write lease does, or is only
+// checked against it, as a read lease is. The error matches [holdfast.ErrUnsupported] for
+// slots, and [holdfast.ErrInvalid] if the token is not positive (on a store without
+// tokens it is 0) or the mode is none. It is for those who write a guard.
 func Raises(l Lease) (bool, error) {
 	if l.Token() <= 0 { //mutant:guard-token-positive
 		return false, fmt.Errorf("guard %q: %w: %d is no token: tokens are positive", l.Name(), holdfast.ErrInvalid, l.Token())

@@ -38,8 +38,10 @@ const table = "table holdfast_fence"
 // the database's write lock there and then, and waits for it as long as the
 // connection's busy_timeout says; behind a statement that reads, SQLite would
 // have to turn a read lock into the write lock, and fails at once if another
-// has written meanwhile (SQLITE_BUSY): safe, but to be begun anew. Where the
-// driver can, BEGIN IMMEDIATE is just as good.
+// has written meanwhile (SQLITE_BUSY): safe, but to be begun anew, which [Dialect.Do]
+// does not do on SQLite. The check of a read lease only reads, so a transaction that
+// writes after it can fail in that way too. Where the driver can, BEGIN IMMEDIATE
+// prevents that.
 var SQLite = &Dialect{
 	schema: `CREATE TABLE IF NOT EXISTS holdfast_fence (name BLOB NOT NULL PRIMARY KEY, fence INTEGER NOT NULL) WITHOUT ROWID`,
 	raise: `INSERT INTO holdfast_fence (name, fence) VALUES (?, ?)
@@ -49,8 +51,8 @@ var SQLite = &Dialect{
 }
 
 // PostgreSQL checks tokens in PostgreSQL, by any driver, under any isolation
-// level. Above READ COMMITTED who comes at the same time as another can fail with
-// a serialization failure (40001): begin anew.
+// level. Above READ COMMITTED a transaction that comes at the same time as another can
+// fail with a serialization failure (40001): begin it anew, as [Dialect.Do] does.
 //
 // A write lease's check locks the fence's row until the transaction ends; a read
 // lease's shares it with other readers.
@@ -64,8 +66,9 @@ var PostgreSQL = &Dialect{
 }
 
 // MySQL checks tokens in MariaDB or MySQL with InnoDB, by
-// github.com/go-sql-driver/mysql, under any isolation level. Who comes at the
-// same time as another can be chosen to end a deadlock (1213): begin anew.
+// github.com/go-sql-driver/mysql, under any isolation level. A transaction that comes at
+// the same time as another can be chosen to end a deadlock (1213): begin it anew, as
+// [Dialect.Do] does.
 //
 // A write lease's check locks the fence's row until the transaction ends; a read
 // lease's shares it with other readers. It must be the first statement of the
@@ -102,8 +105,8 @@ func (d *Dialect) Check(ctx context.Context, tx *sql.Tx, l Lease) error {
 	return d.CheckTx(ctx, sqlTx{tx}, l)
 }
 
-// CheckTx is Check in a transaction of a driver that is used without
-// database/sql. Package pgxguard is that for pgx.
+// CheckTx is [Dialect.Check] in a transaction of a driver that is used without
+// database/sql. Package [github.com/holdfast-go/holdfast/pgstore/pgxguard] is that for pgx.
 func (d *Dialect) CheckTx(ctx context.Context, tx Tx, l Lease) error {
 	raises, err := Raises(l)
 	if err != nil {
@@ -124,12 +127,13 @@ func (d *Dialect) CheckTx(ctx context.Context, tx Tx, l Lease) error {
 // Forget deletes the fence of a name, in the transaction that deletes what its
 // lock protects. From then on any token passes. So forget a name only when
 // nobody who ever held it can still be at work; and the resource, if it is made
-// again, must not mind a late write from before. A name without a fence is fine.
+// again, must not mind a late write from before. A name without a fence is fine. The
+// errors are the driver's.
 func (d *Dialect) Forget(ctx context.Context, tx *sql.Tx, name string) error {
 	return d.ForgetTx(ctx, sqlTx{tx}, name)
 }
 
-// ForgetTx is Forget in a transaction of a driver that is used without
+// ForgetTx is [Dialect.Forget] in a transaction of a driver that is used without
 // database/sql.
 func (d *Dialect) ForgetTx(ctx context.Context, tx Tx, name string) error {
 	if _, err := tx.Exec(ctx, d.forget, []byte(name)); err != nil { //mutant:guard-forgets-name

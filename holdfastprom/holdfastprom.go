@@ -14,17 +14,17 @@
 //	holdfast_failures_total{operation,reason}    claims, renewals and releases that failed
 //	holdfast_renewal_lateness_seconds            histogram: from when a renewal was due to its answer
 //
-// All have the label store, which is what the store says of itself, as "redis
-// at 10.0.0.1:6379". The operation is claim, renewal or release. The reason is
-// indeterminate (the store gave no answer, or it is not clear what it did), denied,
-// corrupt, mismatch or other. A renewal that failed is repeated, so it costs
-// nothing yet; each attempt counts. A claim whose caller cancelled it before the
-// store had answered counts as nothing.
+// All have the label store, which is what the store says of itself, as "Redis at
+// 10.0.0.1:6379, database 0". The operation is claim, renewal or release. The reason is
+// unclear (the store gave no answer, also not before the claim's deadline, or it is
+// indeterminate what it did), denied, corrupt, mismatch or other. A renewal that failed is
+// repeated, so it costs nothing yet; each attempt counts. A claim whose caller cancelled
+// it before the store had answered is not counted.
 //
-// There is no label for the lock's name unless Options.Label makes one: names
+// There is no label for the lock's name unless [Options.Label] makes one: names
 // such as invoice/42 have no bound, and each would be a series for ever.
 //
-// docs/operate.md has alerting rules.
+// In the repository docs/operate.md has alerting rules.
 package holdfastprom
 
 import (
@@ -40,10 +40,10 @@ import (
 
 // Options of a Collector; nil is the same as an empty one.
 type Options struct {
-	// Label makes of a lock's name the value of the label name, for as few
-	// values as you mean to keep series for: "invoice" of invoice/42. It must be
-	// quick, always say the same of a name, and is called by many goroutines at
-	// a time. Default: there is no such label.
+	// Label returns the value of the label "name" for the name of a lock, one of as few
+	// values as you mean to keep series for: "invoice" for invoice/42. It must be quick
+	// and always return the same for a name, and is called by many goroutines at a time.
+	// Default: there is no such label.
 	Label func(name string) string
 }
 
@@ -74,8 +74,8 @@ type series struct {
 	failures                    *prometheus.CounterVec
 }
 
-// New returns a Collector, which is to be registered, and whose Observe is to be
-// the Options.Observer of a locker.
+// New returns a Collector. Register it, and set [holdfast.Options].Observer of each locker
+// to its Observe. o may be nil.
 func New(o *Options) *Collector {
 	c := &Collector{series: map[[2]string]*series{}}
 	labels := []string{"store"}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
@@ -42,4 +44,29 @@ func Example() {
 	// the second is refused: true
 	// the store is away: true
 	// <nil>
+}
+
+// A test of a job that has to stop when its lease is lost.
+func ExampleStore_Break() {
+	store := memstore.New()
+	locks, err := holdfast.New(store, &holdfast.Options{
+		TTL: time.Second, RenewEvery: 10 * time.Millisecond, // the loss is found by a renewal
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+
+	err = locks.Mutex("report").Do(context.Background(), func(ctx context.Context) error {
+		store.Break("report")
+		<-ctx.Done() // the job, which heeds its context
+		fmt.Println("stopped:", errors.Is(context.Cause(ctx), holdfast.ErrLost))
+		return ctx.Err()
+	})
+	fmt.Println("lost:", errors.Is(err, holdfast.ErrLost))
+	// Output:
+	// stopped: true
+	// lost: true
 }

@@ -8,10 +8,10 @@
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, upgrades, strictly
-// increasing tokens, in blocks too. Time is [time.Now], so in a testing/synctest bubble it is the
-// bubble's. Nothing is shared with another process and nothing survives this
-// one.
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold,
+// lock delay, slots, upgrades, strictly increasing tokens, in blocks too. A TTL is from
+// 10 ms to 365 days. Time is [time.Now], so in a [testing/synctest] bubble it is the
+// bubble's. Nothing is shared with another process and nothing survives this one.
 //
 // # Requirements
 //
@@ -89,20 +89,23 @@ func newAt(now func() queue.Time) *Store {
 // worth its while.
 const minSweep = 1024
 
-// Fail makes every later operation for which f returns an error fail with that
-// error before anything is done, as an unreachable server would; nil ends it.
-// op is "ask", "poll", "renew", "change", "release", "watch", "list" or "break". f is called with
-// the store locked and must not use it. It is for tests of what a caller does
-// when its store is away.
+// Fail makes every later operation for which f returns an error fail with that error
+// before anything is done, as an unreachable server would; a nil f ends that. op is
+// "ask", "poll", "renew", "change", "release", "watch", "list" or "break". name is empty
+// for a list of all names, and "watch" is [Store.WatchName] alone: Watch never fails by
+// it. f is called with the store locked and must not use it. Fail is
+// for tests of what a caller does when its store is away: an error that matches none of
+// the Err values of package [github.com/holdfast-go/holdfast/store] counts as an
+// indeterminate outcome, so that a claim fails with ErrUnavailable.
 func (s *Store) Fail(f func(op, name string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail = f
 }
 
-// Break breaks every hold of the name at once and lets the next in: the owners
-// are told of the loss when they next renew, within a third of their TTL. It
-// is for tests of what a job does when its lease is lost.
+// Break breaks every hold of the name at once and grants the name to the next waiter. The
+// owners learn of the loss when they next renew, within a third of their TTL. It is for
+// tests of what a job does when its lease is lost.
 func (s *Store) Break(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package mongostore keeps locks in a collection of MongoDB, by way of go.mongodb.org/mongo-driver/v2. It is a backend of
-// package store/record.
+// package [github.com/holdfast-go/holdfast/store/record].
 //
 // # Stored form
 //
@@ -18,7 +18,8 @@
 // # Guarantees
 //
 // Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token, as the
-// rule says. A process has one session for each TTL that its claims have, and one of ten seconds for those that wait, and renews
+// rule of package [github.com/holdfast-go/holdfast/store] says. A TTL is from 100 ms to 365 days.
+// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait, and renews
 // each once for all of them. A hold lasts as long as its session, counted from the sending of its last answered renewal.
 //
 // A record is changed by a findAndModify that the server does only if rev is what was read, with plain operators, acknowledged by
@@ -39,10 +40,10 @@
 // On a replica set or a sharded cluster waiters are woken by a change stream, one a process, which tells a grant once a
 // majority has it. On a standalone, and for a user who may not watch, they poll, in growing pauses.
 //
-// Who comes from DistributedLock.MongoDB of .NET finds its options here: the collection in [Options]; the expiry, 30 s unless told
-// otherwise, in TTL of holdfast.Options, and the cadence of its extension, a third of that, in RenewEvery; the busy wait, 10 ms to
-// 800 ms, in PollMin and PollMax. It is the engine's, adaptive, and only where nobody wakes. Documents of that library are foreign
-// here, and left alone.
+// If you come from DistributedLock.MongoDB of .NET, its options are here under other names. Its collection is in [Options]. The rest
+// is in holdfast.Options: the expiry (30 s by default) is TTL, the cadence of the extension (a third of that) is RenewEvery, and the
+// busy wait (10 ms to 800 ms) is PollMin and PollMax, which count only where no change stream wakes waiters. Documents of that
+// library are foreign here, and left alone.
 //
 // # Requirements
 //
@@ -50,8 +51,8 @@
 // collection sharded, if at all, by _id alone. A record has at most 4 MiB, which is some 40,000 entries.
 //
 // Before the first write, and in holdfast doctor, a trial is made: four writers make one document, and change it, at once, and
-// one of them must be told that he did. A server that fails it is refused with an error that says so. What others have of what
-// is needed that speak MongoDB's protocol:
+// each time exactly one of them must succeed. A server that fails it is refused with an error that says so. Other servers that speak
+// MongoDB's protocol have this of what is needed:
 //
 //	                               DocumentDB (the engine on      FerretDB 2            Azure Cosmos DB (request units)
 //	                               PostgreSQL; Azure's, too)

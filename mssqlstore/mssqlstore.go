@@ -9,15 +9,15 @@
 // One table has a row for each name, [dbo].[holdfast_locks] unless [Options] say otherwise. Another, with "_sessions" behind
 // its name, has a row for each session. [Schema] returns the statements that make them. A name is VARBINARY, so collations do
 // not matter; a byte 1 follows it, as SQL Server ignores zero bytes at the end of a value. The record of a name has the form of
-// package store/record. Each write gives it a new random number (rev). A waiter adds a note to the column inbox, in
+// package [github.com/holdfast-go/holdfast/store/record]. Each write gives it a new random number (rev). A waiter adds a note to the column inbox, in
 // hexadecimal, which does not change the number; the next write takes the notes in. A session has its expiry by the server's
 // clock, in microseconds since 1970, and a counter of calls. The column form is the version of all this, 1; rows with a newer one
 // are left alone. A name's row is deleted about a day after its last hold ended, a session's after its end.
 //
 // # Guarantees
 //
-// The whole rule, by the server's clock (SYSUTCDATETIME). It may advance in steps of up to 16 ms: the owner of a session counts
-// on one step less than its TTL. Tokens of a name strictly increase while its row is there, and after that while the clock of the server is
+// The whole rule of package [github.com/holdfast-go/holdfast/store], by the server's clock (SYSUTCDATETIME). A TTL is from 100 ms to
+// 365 days. The clock may advance in steps of up to 16 ms: the owner of a session counts on one step less than its TTL. Tokens of a name strictly increase while its row is there, and after that while the clock of the server is
 // not behind the newest token.
 //
 // Every statement is its own transaction and writes at most one row, if that row still has the number that was read. No

@@ -7,7 +7,8 @@
 // row a session in another, which has the same name and "_sessions" behind it; and a row a note in a third,
 // with "_notes". [Schema] is
 // the statements that make them. Names are VARBINARY, so case, accents and
-// trailing blanks count. The record of a name has the form of package store/record. Each write
+// trailing blanks count. The record of a name has the form of package
+// [github.com/holdfast-go/holdfast/store/record]. Each write
 // gives it another random number (rev). A claim that comes while somebody else writes
 // leaves a note, which is an INSERT and touches no row that is there. The next write takes the notes
 // in: it lists their numbers in the column taken, and from then on they count for nothing. A session has its expiry by the server's clock, in microseconds since 1970,
@@ -15,13 +16,14 @@
 // of a newer one is left alone.
 //
 // A name's row is deleted about a day after its last hold ended, a session's after its end, and a note's after it was taken in,
-// in small steps beside the locking. If you delete a name by hand, delete its rows in both tables: the row of the name lists which
+// in small steps beside the locking. If you delete a name by hand, delete its row and its notes: the row of the name lists which
 // notes count for nothing.
 //
 // # Guarantees
 //
-// The rule: order, minimum hold, lock delay, slots, upgrades, blocks of
-// tokens. Time is the server's (UTC_TIMESTAMP(6)). Tokens of a name strictly
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold, lock
+// delay, slots, upgrades, blocks of tokens. A TTL is from 100 ms to 365 days. Time is the
+// server's (UTC_TIMESTAMP(6)). Tokens of a name strictly
 // increase as long as its row is there, and beyond that as long as the clock of
 // the server is not behind the newest token.
 //
@@ -101,9 +103,9 @@ type Options struct {
 	// Database has the tables; if empty, it is the one that the connections are
 	// in. At most 64 bytes.
 	Database string
-	// Table keeps the locks, one with "_sessions" behind its name the sessions, and one with "_notes" the
-	// notes; DefaultTable if empty. Stores with different tables have nothing to do with each
-	// other. At most 55 bytes.
+	// Table keeps the locks; DefaultTable if empty. A table with "_sessions" behind its name
+	// keeps the sessions, and one with "_notes" the notes. Stores with different tables have
+	// nothing to do with each other. At most 55 bytes.
 	Table string
 }
 

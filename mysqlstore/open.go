@@ -55,8 +55,9 @@ func badURL(format string, args ...any) error {
 // lockWait is the setting of for how many seconds a statement waits for a row that is locked.
 const lockWait = "innodb_lock_wait_timeout"
 
-// ParseURL reads a URL as Open does, for who wants connections of his own: the
-// driver's settings, and the options of New. Its errors are those of Open.
+// ParseURL reads a URL as [Open] does, for a program that makes the connections itself. It
+// returns the settings of the driver, and the options for [New]: a copy of o, with the
+// table of the URL if it names one. Its errors are those of [Open].
 func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 	u, err := row.ParseURL(rawURL, badURL, "mysql", "mariadb")
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package natsstore keeps locks in NATS JetStream, in a key-value bucket. It is a backend
-// of package store/record.
+// of package [github.com/holdfast-go/holdfast/store/record].
 //
 // # Stored form
 //
-// The keys of one bucket ("holdfast" unless Options say otherwise):
+// The keys of one bucket ("holdfast" unless [Options] say otherwise):
 //
 //	n.NAME          a name: its record, as package store/record writes it
 //	j.NAME.KEY      notes of waiters that are not in the record yet
@@ -31,7 +31,8 @@
 // most, where it is the server that a process is connected to which has forgotten. Have what the lock protects check the token.
 //
 // Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another
-// process, and match by token, as the rule says. A process has one session for
+// process, and match by token, as the rule of package
+// [github.com/holdfast-go/holdfast/store] says. A process has one session for
 // each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
 // once for all of its claims, every third of the TTL. What a claim holds lasts as long as the session,
 // counted from the sending of its last answered renewal. A renewal is a write that

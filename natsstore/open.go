@@ -33,8 +33,8 @@ func init() {
 //	cert=FILE, key=FILE   TLS, with this certificate and its key
 //
 // Open does no I/O over the network but to connect, which goes on in the
-// background if no server is there yet. The error matches store.ErrInvalid or
-// store.ErrDenied, and does not show user or password.
+// background if no server is there yet. The error matches store.ErrInvalid,
+// store.ErrDenied or store.ErrUnavailable, and does not show user or password.
 func Open(rawURL string) (*Store, error) {
 	c, o, err := ParseURL(rawURL)
 	if err != nil {
@@ -43,7 +43,8 @@ func Open(rawURL string) (*Store, error) {
 	return OpenConfig(c, o)
 }
 
-// OpenConfig is Open with what ParseURL has made of the URL.
+// OpenConfig is [Open] with what [ParseURL] has made of the URL, for a program that changes
+// it first. It sets c.ReconnectErrCB, in c itself. Its errors are those of [Open].
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	var dialed atomic.Pointer[error]
 	c.ReconnectErrCB = func(_ *nats.Conn, err error) { dialed.Store(&err) }
@@ -63,8 +64,9 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	return storeOf(b), nil
 }
 
-// ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and
-// shows nothing of the URL in which a password may be.
+// ParseURL returns what [Open] makes of its URL: the settings of the connection, and the
+// Options. The error matches store.ErrInvalid and shows nothing of the URL in which a
+// password may be.
 func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the NATS URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))

@@ -1,7 +1,7 @@
 // Package open turns a URL into a store. It knows no driver: the package of each
 // store registers the URLs of that store when it is imported, and file: and mem:
 // are always there. A program that imports this package and redisstore opens
-// redis:// URLs; open/all brings every store.
+// redis:// URLs; [github.com/holdfast-go/holdfast/open/all] brings every store.
 //
 //	import (
 //		"github.com/holdfast-go/holdfast/open"
@@ -52,17 +52,23 @@ func init() {
 //	zk://HOST:PORT,…     package zkstore; its Open has the options
 //	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
 //
-// Other packages may register more; package scheme says how.
+// Other packages may register more; package
+// [github.com/holdfast-go/holdfast/store/scheme] says how.
 //
 // It does no I/O over the network, but for an etcd: URL with a user, who logs in
 // at once, a nats: URL, which begins to connect, and for the name service with
 // mongodb+srv:. Closing the store frees all that was opened.
-// A server's URL names its host, and a directory begins with /. What a driver would
-// take in its place, this host most often, is a store that nobody else uses. For
+//
+// A server's URL must name its host, and a directory must begin with /. Without a host a
+// driver would often take this host, and so locks that no other host shares. For
 // PostgreSQL the host may also be ?host=… (the directory of a socket) or ?service=…,
 // and is never taken from PGHOST.
-// A URL that is not understood is a store.ErrInvalid; the other errors are the
-// store's. No error has a user name or password of the URL in it.
+//
+// Errors: [store.ErrInvalid] for a URL that is not understood, or whose store this program
+// does not import; [store.ErrUnsupported] for one that a build tag left out (see
+// [github.com/holdfast-go/holdfast/open/all]); the others are those of the store's Open.
+// No error has a user name or password of the URL in it. URL may be called by several
+// goroutines at once.
 func URL(rawURL string) (store.Store, error) {
 	name, _, ok := strings.Cut(rawURL, ":")
 	if !ok {
@@ -89,9 +95,8 @@ func none(name string) error {
 	return fmt.Errorf("%w: no store has URLs that begin with %.20q; there are: %s%s", store.ErrInvalid, name+":", strings.Join(all, ", "), advice)
 }
 
-// Secret reports whether the URL holds something that others must not see: a
-// user name or a password, or what cannot be told from them because the URL
-// cannot be read.
+// Secret reports whether the URL holds something that others must not see: a user name or
+// a password. A URL that cannot be read counts as one that does.
 func Secret(rawURL string) bool {
 	u, err := parse(rawURL)
 	if err != nil || u.User != nil || strings.Contains(u.Opaque, "@") { // the URLs in a redlock: one

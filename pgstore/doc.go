@@ -39,8 +39,9 @@
 //
 // # Guarantees
 //
-// The whole rule: order, minimum hold, lock delay, slots, upgrades, blocks of
-// tokens. Each operation is one statement that changes one row, and so a
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold,
+// lock delay, slots, upgrades, blocks of tokens. A TTL is from 100 ms to 365 days. Each
+// operation is one statement that changes one row, and so a
 // transaction of its own; one on a name that somebody else uses may need a
 // second. Time is the server's (clock_timestamp). A claim that is refused at
 // once writes nothing.
@@ -49,14 +50,14 @@
 // its first renewal on, is kept by a session of its process: one for each TTL, and one of
 // ten seconds at most for what waits, each renewed by one small statement for all that it
 // keeps. A hold that its owner renews by hand (NoRenew) keeps an expiry of its own. So ten
-// thousand leases cost a few statements a second, and who waits writes nothing. What is
-// told of a hold counts from the session's last answered renewal. A claim that is not
-// renewed is taken out by its own process; what a dead process had goes with its session.
-// Each half of a TTL the rows of what is renewed are read. Nobody passes over a session
-// before its end was made final by a statement on its row.
+// thousand leases cost a few statements a second, and who waits writes nothing. The
+// deadline of a lease counts from the sending of the session's last answered renewal. A
+// claim that is not renewed is taken out by its own process; what a dead process had goes
+// with its session. Every half of a TTL the rows of the names that it renews are read. A
+// session that has expired blocks until a statement on its row has made its end final.
 //
-// Hundreds may wait for one name: each comes by a short statement that appends it, and is
-// let in by a notification, which the server delivers to every process that
+// Hundreds may wait for one name: each comes by a short statement that appends it, and
+// learns of its grant by a notification, which the server delivers to every process that
 // waits for anything in the database.
 //
 // What was granted or renewed survives a crash of the server: such statements

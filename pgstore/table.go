@@ -38,9 +38,9 @@ type Options struct {
 	// table with "_sessions" behind its name.
 	Schema, Table string
 
-	// NoListen keeps the Store from having a connection of its own on which it
-	// is told who is next: waiters poll instead. It is for where
-	// each connection counts; a pooler in between is found out.
+	// NoListen keeps the Store from having a connection of its own for notifications:
+	// waiters poll instead. It is for where each connection counts. Behind a pooler it
+	// need not be set: the Store finds out that it cannot listen.
 	NoListen bool
 
 	// Listen is the address of the server itself, host:port, for that one

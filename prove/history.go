@@ -36,7 +36,7 @@ type Run struct {
 	Scheme      string                   `json:"scheme"`             // of the URL
 	Tokens      string                   `json:"tokens,omitempty"`   // Description.Tokens: when a token may be smaller than one before
 	Forgets     []Fault                  `json:"forgets"`            // after these the store may have granted a name twice
-	Survives    []Fault                  `json:"survives,omitempty"` // of those: as this store is set up it has not, and only places are forgotten
+	Survives    []Fault                  `json:"survives,omitempty"` // of those: as this store is set up it has not, and only queue positions are forgotten
 	Lacks       map[store.Promise]string `json:"lacks,omitempty"`    // Description.Lacks: what needs it is left out
 	Unchecked   []string                 `json:"unchecked"`          // what is not checked on this store, and why
 	Seed        uint64                   `json:"seed"`               // of all that is drawn at random
@@ -127,7 +127,7 @@ type Event struct {
 	Write   bool  `json:"write,omitempty"`   // of a use: it wrote; else it read
 	Value   int64 `json:"value,omitempty"`   // of the unfenced register
 	Refused bool  `json:"refused,omitempty"` // by the fenced register
-	Harm    bool  `json:"harm,omitempty"`    // to the unfenced one: it was not his to write
+	Harm    bool  `json:"harm,omitempty"`    // to the unfenced one: the writer no longer held the name
 
 	Fault   Fault  `json:"fault,omitempty"`   // that has begun or ended
 	Hits    int    `json:"hits,omitempty"`    // what the fault met: a process, connections, calls

@@ -20,9 +20,9 @@ import (
 // Options say what to prove, and how hard to try.
 type Options struct {
 	URL       string        // of the store
-	For       time.Duration // how long the processes work
+	For       time.Duration // how long the processes work; above 0
 	TTL       time.Duration // 0: the larger of 500 ms and the least that the store and its server grant
-	Processes int           // how many there are at a time; 0: 6
+	Processes int           // how many there are at a time, at least 2; 0: 6
 	Names     int           // how many names they fight for; 0: 3
 	Mode      string        // mutex, rw, slots, upgrade or mixed; empty: mixed
 	Faults    []Fault       // nil: all that this store can be met with; empty: none

@@ -63,8 +63,10 @@
 //
 // # Guarantees
 //
-// The whole rule, each operation one script, which runs undisturbed: order,
-// minimum hold, lock delay, slots with several totals, upgrades, asking to give up, blocks of tokens. Time is the server's (TIME). Tokens of a
+// The whole rule of package [github.com/holdfast-go/holdfast/store], each operation one
+// script, which runs undisturbed: order, minimum hold, lock delay, slots with several
+// totals, upgrades, asking to give up, blocks of tokens. A TTL is from 100 ms to 365
+// days. Time is the server's (TIME). Tokens of a
 // name strictly increase as long as its key is there, and beyond that as long
 // as the clock of the server that answers is not behind the newest token: it
 // would have to be behind by more than the key has outlived the last entry
@@ -79,26 +81,28 @@
 //
 // Redis answers before its replicas have heard. So a fail-over, by Sentinel, by
 // a Cluster or by hand, to a replica that had not heard of the newest grants
-// loses them: their holders go on until their next renewal is refused or their
-// lease is over, and meanwhile another can get in. The other has the larger
+// loses them: their holders go on until their next renewal is refused or their lease
+// expires, and meanwhile the name can be granted to another. The other has the larger
 // token, also if the record of the name was lost, unless it was lost and the
 // clock of the new server is behind the newest token as well. A primary that was
-// cut off from its replicas, or has come back and was not told yet that it is
-// none any more, goes on granting names that the new one grants too. Whose grant was lost is
-// told so with the next renewal, by a session or not. A release that was lost keeps its
-// name taken for a TTL, or for three if a session kept the hold. And the
-// instants that are stored are of the clock of the server that wrote them: on a
-// server whose clock is ahead of that, after a fail-over or with a slot that was
-// moved, holds expire so much too early, and on one whose clock is behind so
-// much later; keep the clocks of all servers in step (doctor shows them).
+// cut off from its replicas, or that has come back and does not know yet that it has
+// been replaced, goes on granting names that the new one grants too. A holder whose grant
+// was lost learns of it with its next renewal, whether a session keeps its hold or not. A
+// release that was lost keeps its name taken for a TTL, or for three if a session kept
+// the hold.
 //
-// [Options].Replicas has a grant told only once so many replicas have it (WAIT),
+// The instants that are stored are of the clock of the server that wrote them. After a
+// fail-over, or when a slot was moved, another server reads them: if its clock is ahead,
+// holds expire so much too early, and if it is behind, so much later. Keep the clocks of
+// all servers in step (holdfast doctor shows them).
+//
+// With [Options].Replicas a grant is reported only once so many replicas have it (WAIT),
 // which costs a round trip between servers. With as many as there are, neither
-// a fail-over nor a primary that was cut off lets a second holder in; but while
+// a fail-over nor a primary that was cut off grants a name to a second holder; but while
 // fewer are there nothing is granted or renewed, so have one replica more than
 // that if one may fail. WAIT means the memory of the replicas: what a restart of
 // all loses is lost as before, unless [Options].Durable is set beside it: then a
-// grant is on the disk of the server as well before it is told.
+// grant is on the disk of the server as well before it is reported.
 //
 // On a Cluster each name is one slot, and all of it moves with that. Commands
 // follow redirects, and are joined by server: one that is away holds up nothing
@@ -195,14 +199,14 @@ type Options struct {
 	Prefix string
 
 	// Replicas is how many replicas must have confirmed a grant, a renewal or a
-	// change of weight before it is told (WAIT). If they have not within half a
+	// change of weight before it is reported (WAIT). If they have not within half a
 	// second the outcome is indeterminate: it is asked for again, and in the end given
 	// back. With 0, the default, none is waited for. With the number of all
-	// replicas, a fail-over to any of them loses no hold that was told; with
+	// replicas, a fail-over to any of them loses no hold that was reported; with
 	// fewer, one to a replica that had not confirmed still can.
 	Replicas int
 
-	// Durable has a grant, a renewal or a change of weight told only once it is on
+	// Durable has a grant, a renewal or a change of weight reported only once it is on
 	// the disk of the server (WAITAOF), so that a restart of the server, or of the
 	// machine, loses none. It needs Redis 7.2 or Valkey 7.2, and an append-only file
 	// (appendonly yes): else each operation is ErrUnsupported. With appendfsync always
@@ -223,8 +227,8 @@ type Options struct {
 
 	// Dialer makes the connections of the client that Open makes, for tunnels
 	// and the like; nil: the net package does. addr is as the URL or a server
-	// has told it. Where the URL asks for TLS that is spoken on what Dialer
-	// returns. New has no use for one.
+	// names it. Where the URL asks for TLS that is spoken on what Dialer
+	// returns. For New it is an ErrInvalid: its client has its own.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -268,8 +272,8 @@ var _ interface {
 
 // New returns a Store on the client, which stays the caller's: it is never
 // closed here, and must be open for as long as the Store is used. The client's
-// own options (timeouts, TLS, database) apply. New does no I/O. The error
-// matches store.ErrInvalid or store.ErrUnsupported.
+// own options (timeouts, TLS, database) apply. New does no I/O. The error matches
+// [store.ErrInvalid], or [store.ErrUnsupported] for a [redis.Ring].
 func New(client redis.UniversalClient, o *Options) (*Store, error) {
 	return newStore(client, o, nil, usual)
 }

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Bounds are what a store has room for besides what holds of all of them. Its
-// checks are made before any I/O, and their errors match ErrInvalid.
+// Bounds are the durations that a store takes. A store calls the checks before any I/O;
+// their errors match ErrInvalid.
 type Bounds struct {
 	Min, Max time.Duration // of a TTL; the other durations of a claim are from 0 to Max
-	On       string        // for people: what of it they are
+	On       string        // whose bounds they are, for errors: "Redis"
 }
 
-// CheckName finds a name that is empty or too long.
+// CheckName returns an error that matches ErrInvalid if the name is empty or longer than
+// [MaxName], else nil. Whether a name is UTF-8 is for the engine to check.
 func CheckName(name string) error {
 	switch {
 	case name == "":
@@ -24,7 +25,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckClaim finds what no Ask or Poll can be for.
+// CheckClaim returns an error that matches ErrInvalid if an Ask or a Poll of the claim
+// cannot be right: by its name, limit and weight, lengths, and durations; else nil.
 func (b *Bounds) CheckClaim(c *Claim) error {
 	if c.Limit < 1 || c.Limit > Full || c.Weight < 1 || c.Weight > c.Limit {
 		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", ErrInvalid, c.Name, c.Weight, c.Limit, int64(Full))
@@ -34,13 +36,15 @@ func (b *Bounds) CheckClaim(c *Claim) error {
 		b.check(c.Name, "a minimum hold", c.MinHold, 0), b.check(c.Name, "a lock delay", c.LockDelay, 0))
 }
 
-// CheckRenewal finds what no Renew can be for.
+// CheckRenewal returns an error that matches ErrInvalid if a Renew of the hold cannot be
+// right: by its name, the length of its owner, and its TTL; else nil.
 func (b *Bounds) CheckRenewal(h *Hold) error {
 	return cmp.Or(CheckName(h.Name), checkOwner(h.Name, h.Owner), b.check(h.Name, "a TTL", h.TTL, b.Min))
 }
 
-// CheckChange is an error that matches ErrInvalid if the arguments of a Change
-// are none, whatever is stored.
+// CheckChange returns an error that matches ErrInvalid if no Change can have these
+// arguments, whatever is stored: a turn starts at 1, and a weight is Full or Upgradeable;
+// else nil.
 func CheckChange(name string, turn int32, weight int64) error {
 	switch err := CheckName(name); {
 	case err != nil:

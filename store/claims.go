@@ -26,8 +26,8 @@ func Claims(ctx context.Context) []context.Context {
 	return nil
 }
 
-// ForClaims returns a context for a call that serves several claims: [Claims] of it
-// are what claims returns, which is called when somebody asks. Else it is ctx.
+// ForClaims returns a context for a call that serves several claims. It is ctx, but
+// [Claims] of it returns what the function claims returns, which is called each time.
 func ForClaims(ctx context.Context, claims func() []context.Context) context.Context {
 	return context.WithValue(ctx, claimsKey{}, claims)
 }

@@ -7,7 +7,7 @@ type Description struct {
 	Store string // for people: kind and address, never a password
 
 	MinTTL, MaxTTL time.Duration // the range of a claim's TTL; 0 where it has no deadline
-	Tick           time.Duration // TTLs are rounded up to a multiple of this; as MinTTL
+	Tick           time.Duration // TTLs are rounded up to a multiple of this; 0 where there are no TTLs
 	MaxBlock       int           // how many tokens a grant draws at most; 0: MaxBlock of them
 
 	// InProcess says that the store lives in this process: its calls never
@@ -98,7 +98,7 @@ const (
 	PromiseHolders Promise = "a refusal tells all of the holders"
 
 	// PromiseUntil: [Answer.Until] of a refusal is no later than the moment at which what
-	// is in the way ends unless it is renewed. Without it that is not known, or later.
+	// blocks the claim ends unless it is renewed. Without it that is not known, or later.
 	PromiseUntil Promise = "a refusal tells the end of the obstacle"
 
 	// PromiseUpgrade: a reader can become a writer and the other way. Without it Change
@@ -113,8 +113,8 @@ const (
 	// within a process need no call each. Without it each draws one.
 	PromiseBlock Promise = "a grant draws a block of tokens"
 
-	// PromiseDrawn: a release draws the tokens of those whom it lets in. Without it one
-	// who was let in so is listed as a waiter, without a token, until he asks again.
+	// PromiseDrawn: a release draws the tokens of the waiters that it grants. Without it
+	// such a waiter is listed as one still, without a token, until it asks again.
 	PromiseDrawn Promise = "a release draws the tokens of those it grants"
 
 	// PromiseDetach: a hold can go to another process. Without it a renewal with NewID is

@@ -21,13 +21,15 @@ var (
 	ErrCorrupt     = errors.New("stored state unusable") // what is stored is not ours, or broken
 )
 
-// ErrContended is what a store says of an ask whose context ended while the server answered all
-// the time, and others changed the name first each time. It is no outage, and it is
-// indeterminate: the claim may have left something. Whoever waits asks again with the same id.
+// ErrContended is what a store returns for an ask whose context ended while the server
+// answered all the time, and others changed the name first each time. It is no outage, and
+// it is indeterminate: the claim may have left something. The engine asks again with the
+// same id.
 var ErrContended = errors.New("others changed the name first each time")
 
-// Definite reports whether err says for sure that the operation was not
-// applied. Any other error is indeterminate.
+// Definite reports whether err says for sure that the operation was not applied: whether
+// it matches ErrLost, ErrMismatch, ErrInvalid, ErrDenied, ErrCorrupt or ErrUnsupported.
+// Any other error is indeterminate.
 func Definite(err error) bool {
 	for _, d := range []error{ErrLost, ErrMismatch, ErrInvalid, ErrDenied, ErrCorrupt, ErrUnsupported} {
 		if errors.Is(err, d) {
@@ -75,14 +77,15 @@ func kind(limit int64) string {
 	return fmt.Sprintf("a semaphore of %d", limit)
 }
 
-// A NewerFormError says that a newer version of holdfast wrote what is stored;
-// it matches ErrUnsupported. Nothing was written.
+// NewerFormError returns the error of an operation that found something stored by a newer
+// version of holdfast: where names it, have is the version of its form, and known the
+// newest that this program knows. It matches ErrUnsupported. The operation wrote nothing.
 func NewerFormError(where string, have, known int) error {
 	return fmt.Errorf("%w: %s is of stored form %d, this program knows up to %d: use a newer holdfast", ErrUnsupported, where, have, known)
 }
 
-// NotUpgradeableError says that the hold whose weight was to be changed was not
-// granted as Upgradeable; it matches ErrInvalid. Nothing was changed.
+// NotUpgradeableError returns the error of a Change of a hold of the name that was not
+// granted as Upgradeable. It matches ErrInvalid. The Change changed nothing.
 func NotUpgradeableError(name string) error {
 	return fmt.Errorf("%w: change %q: it is held, but not as an upgradeable read", ErrInvalid, name)
 }

@@ -38,10 +38,10 @@ func (id ID) Process() Process { return Process(id[:8]) }
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
 // MarshalText returns the id in lower-case hex, as [ID.String] does, so that
-// encoding/json keeps an ID as that text.
+// encoding/json writes an ID as that text. [ParseID] reads it.
 func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// ParseID reads what String wrote. The error matches ErrInvalid.
+// ParseID reads what [ID.String] wrote. The error matches ErrInvalid.
 func ParseID(s string) (ID, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(ID{}) {

@@ -40,7 +40,7 @@ func (o Owner) String() string {
 	}, "\t")
 }
 
-// ParseOwner reads what String wrote. Of anything else it keeps what it can:
+// ParseOwner reads what [Owner.String] wrote. Of anything else it keeps what it can:
 // an owner is for people, and a foreign one is no reason to fail.
 func ParseOwner(s string) Owner {
 	var part [5]string
@@ -68,7 +68,7 @@ func clean(s string, n int) string {
 }
 
 // Describe is the owner on one line: "host web-3, pid 4711 (backup.sh)", with
-// the note behind it where there is one.
+// the note behind it where there is one. The Space is not in it.
 func (o Owner) Describe() string {
 	s := "host " + o.Host + ", pid " + strconv.Itoa(o.PID) + " (" + o.Program + ")"
 	if o.Note != "" {

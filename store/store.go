@@ -1,17 +1,18 @@
 // Package store is the contract between the holdfast engine and the places
 // that keep locks.
 //
-// Application code does not call a store: it hands one to [holdfast.New]. This
-// package is for those who write a store, or read one.
+// Application code does not call a store: it hands one to
+// [github.com/holdfast-go/holdfast.New]. This package is for those who write a store,
+// or read one. docs/adding-a-store.md in the repository is the guide to that.
 //
 // # The rule
 //
 // A name is a queue of entries. An entry that is granted stays granted until it is
 // released or expires. Waiters are granted in order: each that fits under the
 // limit, up to the first that does not fit, which blocks those behind it. Package
-// store/queue is that rule as a pure state machine; a store either runs it
-// (memory, file) or says the same in its server's own language, and
-// store/storetest holds every store to it.
+// [github.com/holdfast-go/holdfast/store/queue] is that rule as a pure state machine; a
+// store either runs it (memory, file) or says the same in its server's own language, and
+// [github.com/holdfast-go/holdfast/store/storetest] holds every store to it.
 //
 // # What a store does
 //
@@ -21,11 +22,11 @@
 // says it did not apply (a deadlock, a script that it has forgotten) may be sent
 // three times in all, without a pause. Where the client writes the record of a name, a
 // write that the server refused is made again on what is there now, with a back-off, for
-// as long as the context lasts: store/record does that.
+// as long as the context lasts: [github.com/holdfast-go/holdfast/store/record] does that.
 //
 // The context of a call is the engine's own, with a bound. If the call serves one
-// claim it has the values of that claim's context, and else none: [Claims] are those
-// that it serves then. What a store sends for several callers at once goes out on a
+// claim it has the values of that claim's context. If it serves several it has none, and
+// [Claims] returns theirs. What a store sends for several callers at once goes out on a
 // context by [Join].
 //
 // A call returns when its context ends, even if the server is frozen: it accepts
@@ -33,10 +34,9 @@
 // driver does not heed contexts; its documentation then says how long a call can take.
 //
 // Every operation has one of three outcomes: granted; refused or lost; or
-// indeterminate, when it may or may not have happened. Indeterminate is any error that
-// matches none of the definite ones in this package; ErrContended is one that says
-// that the server is there. Everything may be
-// repeated with the same id after an indeterminate outcome.
+// indeterminate, when it may or may not have happened. Indeterminate is any error for
+// which [Definite] is false; [ErrContended] is one that says that the server is there.
+// Everything may be repeated with the same id after an indeterminate outcome.
 //
 // The store's clock judges expiry inside the store, the engine's clock judges
 // the deadline outside; the two are never compared, so everything that crosses
@@ -171,8 +171,8 @@ type Watcher interface {
 	// safe for concurrent use. ctx bounds the call, not the watching. After a
 	// break in the connection the store subscribes again by itself and then
 	// delivers the zero Notification, which means: poll, all of you. An error that
-	// matches ErrUnsupported says that nobody can be woken here, which is not
-	// likely to change: it is tried again seldom.
+	// matches ErrUnsupported says that this server has no notifications; the engine
+	// retries every 10 minutes, and after any other error in 5 s. Waiters poll meanwhile.
 	Watch(ctx context.Context, p Process, sink func(Notification)) error
 }
 
@@ -197,8 +197,8 @@ type NameWatcher interface {
 	// does not use the store, and is safe for concurrent use. ctx bounds the call,
 	// not the watching. stop does no I/O that is waited for, and may be called after Close.
 	//
-	// An error that matches ErrUnsupported says that no name can be watched here: it
-	// is tried again seldom.
+	// An error that matches ErrUnsupported says that no name can be watched here; the
+	// engine retries every 10 minutes, and after any other error in 5 s.
 	WatchName(ctx context.Context, name string, changed func()) (stop func(), err error)
 }
 
@@ -229,9 +229,9 @@ type Inspector interface {
 	// at once: only the token protects then. The hold blocks nobody from then on, no refusal
 	// names it and its limit counts no more. List shows it as Freed until it is released, which
 	// is ErrLost, or expires. A store that lacks PromiseReason drops it.
-	// token may be any of the hold's block or its newest upgrade token. If there is no
-	// such hold: ErrLost. Once this has been answered, be it after an indeterminate outcome and
-	// with ErrLost, the owner's next renewal is lost.
+	// b.Token may be any of the hold's block or its newest upgrade token. If there is no
+	// such hold the error is ErrLost. Once this has been answered, even with ErrLost after an
+	// indeterminate outcome, the owner's next renewal is lost.
 	BreakHold(ctx context.Context, b Break) error
 }
 
@@ -306,10 +306,10 @@ type Hold struct {
 	Owner string // Renew: what to keep as the owner from now on; empty: what is kept
 	NewID ID     // Renew: the id of the hold from now on, one never used; zero: the same
 
-	// ByHand says of a renewal that its owner decides on each, and of all those of
-	// one hold alike. A store whose sessions keep holds may give such a hold an expiry
-	// of its own, so that it ends when its owner was told, even if its process
-	// dies long after. A store may ignore it.
+	// ByHand says of a renewal that the hold is not renewed automatically: its owner asks
+	// for each. It is the same in all renewals of one hold. A store whose sessions keep
+	// holds may give such a hold an expiry of its own, so that it expires when its owner
+	// was told, even if its process lives on. A store may ignore it.
 	ByHand bool
 }
 
@@ -367,7 +367,7 @@ type Notification struct {
 type Break struct {
 	Name   string // what is held
 	ID     ID     // of the hold
-	Token  int64  // of the grant
+	Token  int64  // of the hold, see Entry.Has
 	Reason string // the owner receives it; at most MaxReason bytes
 	Now    bool   // let the next in at once; else when the hold has expired
 }

@@ -49,8 +49,9 @@ func checkPath(path string) error {
 	return nil
 }
 
-// ParseURL is what Open makes of its URL. The error matches store.ErrInvalid and
-// shows nothing of the URL in which a password may be.
+// ParseURL returns what [Open] makes of its URL: the members of the ensemble, and the
+// Options. The error matches store.ErrInvalid and shows nothing of the URL in which a
+// password may be.
 func ParseURL(s string) (servers []string, o *Options, err error) {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: the ZooKeeper URL is wrong: %s", store.ErrInvalid, fmt.Sprintf(format, args...))

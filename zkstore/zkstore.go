@@ -2,7 +2,7 @@
 //
 // # Stored form
 //
-// All nodes are below a path ("/holdfast" unless Options say otherwise):
+// All nodes are below a path ("/holdfast" unless [Options] say otherwise):
 //
 //	/holdfast/n/NAME                                the record of a name: its newest token, and its entries in order
 //	/holdfast/n/NAME/TRANSACTION-PLACE-KEY-NOTE     a note: a claim that waits to be taken into the record
@@ -16,10 +16,10 @@
 //
 // Of a name all bytes but letters, digits, "_", "-" and "~" are written as %XX. A record begins with the version of the
 // form, a byte of 2, and a byte that is 1 if nobody uses the name; the rest, and a note, has the form of package
-// store/record. Notes and letters are URL-safe base64. Sessions, their notes, and what says that a
-// process is there are ephemeral, and each mailbox and each date is a container.
+// [github.com/holdfast-go/holdfast/store/record]. Notes and letters are URL-safe base64. Sessions, their notes, and what says that a
+// process is there are ephemeral, and each mailbox (a node below m) and each date is a container.
 //
-// A record is changed as package store/queue says, by a transaction that ZooKeeper does only if nobody has written the
+// A record is changed as package [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that ZooKeeper does only if nobody has written the
 // record since it was read, and if the notes that it takes in are still there. A record that nobody has used for ten
 // minutes is deleted by a process that looks at its date, once a minute: that is ten minutes after it was made, and a day after it was
 // found in use. Each deletion writes to the node
@@ -39,7 +39,8 @@
 // # Guarantees
 //
 // Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token,
-// as the rule says. Joining a queue conflicts with nobody. For each TTL that its claims have a process has a session of
+// as the rule of package [github.com/holdfast-go/holdfast/store] says.
+// Joining a queue conflicts with nobody. For each TTL that its claims have a process has a session of
 // ZooKeeper's, and it renews each by one write for all that it keeps, every quarter of its timeout. Nothing else
 // keeps such a session alive: no ping, no read, and no new connection.
 //
@@ -56,7 +57,7 @@
 // leader that is up to a TTL later, as the new one counts anew. Who waits watches the session of the entry ahead,
 // and is granted at once then.
 //
-// The owner is told three quarters of that timeout: a lease lasts for so long
+// For its owner a lease lasts for three quarters of that timeout
 // from the sending of the last renewal that was answered. A member that was cut off from the
 // others answers reads and pings for a while, so they prove nothing; and whom it has
 // heard of it tells the leader half a tick later, or never if it dies before, which the last
@@ -120,10 +121,10 @@ type Options struct {
 	// if it is not there. Stores with different paths have nothing to do with each
 	// other, as long as neither is below the other.
 	Path string
-	// Auth is whom each session is for: none unless set.
+	// Auth has the users as whom each session logs in. Default: none.
 	Auth []Auth
-	// ACL is what others may do with the nodes that are made: all, unless set; with
-	// Auth nothing, unless set.
+	// ACL says who may do what with the nodes that are made. Default: everybody may do
+	// all, or with Auth its users may, and nobody else.
 	ACL []zk.ACL
 	// Dial makes the connections, with TLS for example: a plain one unless set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

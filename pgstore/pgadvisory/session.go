@@ -205,9 +205,11 @@ func (s *Store) TellLosses(told func(store.ID, error)) {
 	s.told = told
 }
 
-// Presence returns the socket of the session, which is there while anything is
-// held. Who has it open keeps all that is held from coming free when this process
-// dies: for one that has to clean up first. It must be used for nothing else.
+// Presence returns a copy of the socket of the session, which is there while anything is
+// held. As long as a process has it open, what is held does not come free when this
+// process dies: it is for a process that has to clean up first, which must use it for
+// nothing else, and closes it. The error matches store.ErrUnavailable if there is no
+// session, and store.ErrUnsupported if its connection is no socket.
 func (s *Store) Presence() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,12 +1,13 @@
-// Package pgxguard is [guard.PostgreSQL] for transactions of pgx that are used
-// without database/sql. Package guard has the rule, and says what a guard is for.
+// Package pgxguard checks fencing tokens in transactions of pgx, without database/sql. It is
+// [guard.PostgreSQL] for these. Package [github.com/holdfast-go/holdfast/guard] has the
+// rule, and says what a guard is for.
 //
 //	err := pgxguard.Do(ctx, pool, pgx.TxOptions{}, lease, func(ctx context.Context, tx pgx.Tx) error {
 //		_, err := tx.Exec(ctx, "UPDATE invoice SET …")
 //		return err
 //	})
 //
-// Both kinds may be used beside each other: the fences are the same.
+// guard.PostgreSQL may be used beside it on the same database: the fences are the same.
 package pgxguard
 
 import (
@@ -24,8 +25,9 @@ import (
 // [guard.Dialect.Schema].
 func Schema() string { return guard.PostgreSQL.Schema() }
 
-// Check is [guard.Dialect.Check] of guard.PostgreSQL: it must be the first
-// statement of every transaction that the lease protects.
+// Check is [guard.Dialect.Check] of [guard.PostgreSQL]: it must be the first
+// statement of every transaction that the lease protects. A late holder gets a
+// [guard.StaleError]: then roll back.
 func Check(ctx context.Context, tx pgx.Tx, l guard.Lease) error {
 	return guard.PostgreSQL.CheckTx(ctx, onPgx{tx}, l)
 }
@@ -44,9 +46,9 @@ type Beginner interface {
 }
 
 // Do is [guard.Dialect.Do] of guard.PostgreSQL: it runs fn in a guarded
-// transaction, anew after a serialization failure or a deadlock, up to ten times.
-// A panic of fn rolls the transaction back. A roll-back waits for a server that does
-// not answer for 5 s at most.
+// transaction, anew after a serialization failure or a deadlock, up to ten times in all.
+// The errors are those of [guard.Dialect.Do]. A panic of fn rolls the transaction back. A
+// roll-back waits for a server that does not answer for 5 s at most.
 func Do(ctx context.Context, db Beginner, o pgx.TxOptions, l guard.Lease, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return guard.Retry(ctx, l, func(ctx context.Context) error {
 		tx, err := db.BeginTx(ctx, o)

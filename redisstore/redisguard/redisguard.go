@@ -4,9 +4,9 @@
 //
 //	err := redisguard.Do(ctx, client, lease, "SET", "invoice:42", "sent").Err()
 //
-// See package guard for the rule; it is a [guard.StaleError] that a late holder
-// gets. All who write these keys have to go through this package: Redis itself
-// knows nothing of fences.
+// See package [github.com/holdfast-go/holdfast/guard] for the rule. A late holder gets a
+// [guard.StaleError]. All who write these keys have to go through this package: Redis
+// itself knows nothing of fences.
 //
 // # Stored form
 //
@@ -64,9 +64,9 @@ func NewScript(src string) *Script { return &Script{redis.NewScript(check + src)
 // must have the same hash tag, or be the same key, on a single server too.
 //
 // The error of the result is a [guard.StaleError] if the token is too old: then
-// nothing was done. It matches holdfast.ErrInvalid, or is that of guard.Raises,
-// if nothing was sent, and holdfast.ErrCorrupt if what is stored under the
-// fence's key is no fence. All others are the script's and the client's. A
+// nothing was done. It matches [holdfast.ErrInvalid] if the keys or the client will not do,
+// or is that of [guard.Raises], with nothing sent. It matches [holdfast.ErrCorrupt] if what
+// is stored under the fence's key is no fence. All others are the script's and the client's. A
 // client that repeats what was not answered, as go-redis does, may run the
 // script twice, as it may any command.
 //
@@ -123,7 +123,7 @@ func Do(ctx context.Context, client redis.Scripter, l guard.Lease, cmd, key stri
 
 var nothing = NewScript(`return 1`)
 
-// Check raises the fence, or only looks at it under a read lease, for all keys
+// Check raises the fence, or only compares with it under a read lease, for all keys
 // with the hash tag of this one. Call it before reading keys by other means than
 // this package. See [Script.Run] for the errors.
 func Check(ctx context.Context, client redis.Scripter, l guard.Lease, key string) error {

@@ -163,15 +163,15 @@ type Options struct {
 	// same: a node keeps it, and one that has another is refused.
 	MaxTTL time.Duration
 
-	// Timeout is how long one node may take for one operation before it counts
-	// as gone, until it answers again; DefaultTimeout if zero. The nodes are
+	// Timeout is how long one node may take for one operation before it counts as gone,
+	// until it answers again; from 1 ms to a minute, DefaultTimeout if zero. The nodes are
 	// asked at once, and a majority is enough, so it is waited for only where
 	// too few others answer.
 	Timeout time.Duration
 
 	// Dialer makes the connections of the clients that Open makes, for tunnels
 	// and for tests. Where the URL asks for TLS that is spoken on what Dialer
-	// returns. It is not for New, whose clients have their own.
+	// returns. For New it is an ErrInvalid: its clients have their own.
 	Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	// Hooks see each command, to trace or count it. Those of the clients that are
@@ -214,11 +214,11 @@ var _ interface {
 	store.Checker
 } = (*Store)(nil)
 
-// New returns a Store on the clients, each of a Redis server of its own that
-// knows nothing of the others; three or five are usual, and of an even number
-// one is no help. The clients stay the caller's: they are never closed here and
-// must be open for as long as the Store is used. New does no I/O. The error
-// matches store.ErrInvalid or store.ErrUnsupported.
+// New returns a Store on the clients, 1 to 31, each of a Redis server of its own that
+// knows nothing of the others. Three or five are usual; one more than an odd number lets
+// no more of them fail. The clients stay the caller's: they are never closed here and
+// must be open for as long as the Store is used. New does no I/O. The error matches
+// [store.ErrInvalid], or [store.ErrUnsupported] for a client behind Sentinel.
 func New(clients []*redis.Client, o *Options) (*Store, error) {
 	return newStore(clients, o, nil)
 }

@@ -6,12 +6,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Trust says of nodes that nobody holds anything by them: so they need not be
-// left alone for MaxTTL, as ones just started or never used before are. It is
-// for the first installation, and for tests. Where a client does hold something
-// by a node that has forgotten it, two can hold it then.
+// Trust tells the nodes that nobody holds anything on them, so that they grant at once:
+// a node that was just started, or never used before, otherwise grants nothing for
+// MaxTTL. It is for the first installation, and for tests. Where a client does hold
+// something that a node has forgotten, two can hold it then.
 //
-// The nodes must all answer. Options are those that New is given afterwards.
+// All nodes must answer before ctx ends: otherwise the error matches
+// [store.ErrUnavailable], or what every node answered, such as [store.ErrDenied]. Give it
+// the options that [New] gets afterwards.
 func Trust(ctx context.Context, clients []*redis.Client, o *Options) error {
 	s, err := newStore(clients, o, nil)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package queue is the rule of holdfast as a pure state machine: a lock name
-// is a queue of entries; granted stays granted until released or expired; room
-// is given in order, and the first waiting entry that does not fit under the
-// limit stops the rest.
+// Package queue is the rule of holdfast as a pure state machine. A name is a queue of
+// entries. An entry that is granted stays granted until it is released or expires.
+// Waiters are granted in order. The first waiter that does not fit under the limit
+// blocks all behind it.
 //
 // It does no I/O and reads no clock: the time is passed in. The memory and the
 // file store keep their names with it, and so does package store/record for the
