@@ -309,7 +309,7 @@ func pollsOfMany(t *testing.T, trip time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
-		const names = 10_000
+		const names = 3 * engine.MostPolls
 		for i := range names {
 			other(t, s.mem, fmt.Sprint(i), time.Hour)
 		}
