@@ -26,6 +26,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
+		{"a caller's function is called no more", "TestTheSettingsOfACallerAreNotChanged", "nats-reconnect-told", mutant.Delete()},
 		{"a session is not closed before its entries go", gone, "nats-session-closed-before-entries", mutant.Stmt("ok := true")},
 		{"a session that has ended is renewed", late, "nats-session-over-renewed", mutant.Return("nil")},
 		{"a renewal that was not answered is lost", "TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain", "nats-renewal-answered-lost", mutant.Cond("false")},

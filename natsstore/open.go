@@ -44,11 +44,17 @@ func Open(rawURL string) (*Store, error) {
 }
 
 // OpenConfig is [Open] with what [ParseURL] has made of the URL, for a program that changes
-// it first. It sets c.ReconnectErrCB, in c itself. Its errors are those of [Open].
+// it first. It copies c, and its errors are those of [Open].
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	var dialed atomic.Pointer[error]
-	c.ReconnectErrCB = func(_ *nats.Conn, err error) { dialed.Store(&err) }
-	nc, err := c.Connect()
+	own, told := *c, c.ReconnectErrCB
+	own.ReconnectErrCB = func(nc *nats.Conn, err error) {
+		dialed.Store(&err)
+		if told != nil {
+			told(nc, err) //mutant:nats-reconnect-told
+		}
+	}
+	nc, err := own.Connect()
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("%w: NATS at %s lets this user not in", store.ErrDenied, hosts(c.Servers))

@@ -49,10 +49,11 @@ type run struct {
 
 // Prove runs the processes and the faults and judges what came of it. A promise that was
 // not kept is no error: it is in the Verdict. An error without a Report says that there was
-// no run; it matches [store.ErrInvalid] if that is because of the options, whose defaults
-// are filled in, in o itself. An error with a Report says that the history or a report
-// could not be written to Options.Out.
+// no run; it matches [store.ErrInvalid] if that is because of the options. An error with
+// a Report says that the history or a report could not be written to Options.Out.
 func Prove(ctx context.Context, o *Options) (*Report, error) {
+	filled := *o // its defaults will be
+	o = &filled
 	r := &run{o: o, zero: clock.Boot(), registers: registers{m: map[string]*register{}}, holds: map[int]int{}}
 	r.starter()
 	defer close(r.starts)
