@@ -142,23 +142,6 @@ func (e *entry) asks() string {
 	return ""
 }
 
-// show is the entry for people, now being the node's time. held says that it
-// has the votes of a hold, else it waits.
-func (e *entry) show(now int64, held bool) store.Entry {
-	s := store.Entry{
-		ID: e.id, Weight: e.weight, Want: e.weight, Granted: held,
-		Expires: duration(e.expires - now), Ends: duration(e.ends() - now),
-		Owner: store.ParseOwner(e.owner),
-	}
-	if held {
-		s.Broken = e.reason
-		s.Token, s.N, s.Used, s.Age = e.p, e.n, e.p+e.used, duration(now-e.since)
-	} else {
-		s.GiveUp = e.reason
-	}
-	return s
-}
-
 // parse reads a stored value; key names it in errors.
 func (n *node) parse(key, value string) (last int64, all []entry, err error) {
 	if value == "" {

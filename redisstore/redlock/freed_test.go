@@ -174,3 +174,22 @@ func TestARefusalShowsWhatIsReleasedOnMostNodesAsReleased(t *testing.T) {
 		}
 	}
 }
+
+// The votes of a hold were counted one after another. It is as old as the first of them,
+// whichever node's copy is shown: or it would be younger after a renewal than before.
+func TestAHoldIsAsOldAsItsFirstVote(t *testing.T) {
+	t.Parallel()
+	const now = 1_000_000
+	e := entry{p: 7, weight: store.Full, limit: store.Full, accepted: true}
+	first, second := e, e
+	first.since, second.since = now-9000, now-5000
+	for _, left := range [][2]int64{{1000, 2000}, {2000, 1000}} {
+		first.expires, second.expires = now+left[0], now+left[1]
+		older := e // of an earlier claim of the same id: no vote of this hold
+		older.p, older.since, older.expires = 3, now-70_000, now+500
+		c := standing([]copied{{entry: second, now: now}, {entry: older, now: now}, {entry: first, now: now}}, 2, 3)
+		if got, want := c.show(true).Age, duration(9000); got != want {
+			t.Errorf("the one left %v, the other %v: it is %v old, want %v", left[0], left[1], got, want)
+		}
+	}
+}

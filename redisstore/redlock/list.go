@@ -118,6 +118,7 @@ type sighting struct {
 type copied struct {
 	entry
 	now int64 // on its node
+	age int64 // since its first vote on any node, once it is the one that stands
 }
 
 func (c copied) left() int64 { return c.ends() - c.now }
@@ -127,7 +128,29 @@ func (c copied) left() int64 { return c.ends() - c.now }
 // seen by that. It sorts the copies by what they have left.
 func standing(copies []copied, need, nodes int) copied {
 	slices.SortFunc(copies, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
-	return copies[max(need-(nodes-len(copies))-1, 0)]
+	c := copies[max(need-(nodes-len(copies))-1, 0)]
+	for _, other := range copies { // or the age would jump with the node that is looked at
+		if other.p == c.p {
+			c.age = max(c.age, other.now-other.since) //mutant:redlock-age-of-first-vote
+		}
+	}
+	return c
+}
+
+// show is the entry for people. held says that it has the votes of a hold, else it waits.
+func (c copied) show(held bool) store.Entry {
+	s := store.Entry{
+		ID: c.id, Weight: c.weight, Want: c.weight, Granted: held,
+		Expires: duration(c.expires - c.now), Ends: duration(c.left()),
+		Owner: store.ParseOwner(c.owner),
+	}
+	if held {
+		s.Broken = c.reason
+		s.Token, s.N, s.Used, s.Age = c.p, c.n, c.p+c.used, duration(c.age)
+	} else {
+		s.GiveUp = c.reason
+	}
+	return s
 }
 
 // sees notes what one node has.
@@ -211,7 +234,7 @@ func (a *seen) add(r reply, key string) {
 		if a.entries[e.id] == nil {
 			a.entries[e.id] = &sighting{}
 		}
-		a.entries[e.id].sees(copied{e, now})
+		a.entries[e.id].sees(copied{entry: e, now: now})
 	}
 }
 
@@ -256,7 +279,7 @@ func (s *Store) state(name string, a *seen) store.State {
 		if st.Limit == 0 || c.limit < st.Limit {
 			st.Limit = c.limit
 		}
-		p := placed{c.show(c.now, held), c.order, id.String()}
+		p := placed{c.show(held), c.order, id.String()}
 		if held {
 			holds = append(holds, p)
 		} else {

@@ -61,6 +61,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
 		{"who asks again goes to the end", majority, "redlock-position-outlived", mutant.Cond("!cl.held && cl.place != 0 && now != 0")},
 		{"who asks again for a hold has shown its token", majority, "redlock-ask-again-unshown", mutant.Value(`s.renew(ctx, []store.Hold{h}, "shown")[0]`)},
+		{"a hold is as old as the copy that is shown", "TestAHoldIsAsOldAsItsFirstVote", "redlock-age-of-first-vote", mutant.Stmt("c.age = c.now - c.since")},
 		{"a refusal shows what the first node has", "TestARefusalShowsWhatIsReleasedOnMostNodesAsReleased", "redlock-copy-in-the-way", mutant.Value("v.copies[0]")},
 		{"what is in the way is over when the first hold is, places or not", majority, "redlock-ends-with-first-hold", mutant.Cond("sure > 0 && (!places || true)")},
 		{"a wrong clock is somebody ahead", "TestANodeWhoseClockIsOffIsUnavailableAndNamed", "redlock-only-clocks", mutant.Cond("false")},

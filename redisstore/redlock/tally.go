@@ -195,9 +195,9 @@ func (t *tally) votes() (all []vote) {
 			i := slices.IndexFunc(all, func(v vote) bool { return v.id == e.id && v.p == e.p })
 			if i < 0 {
 				i = len(all)
-				all = append(all, vote{copied: copied{e, f.now}})
+				all = append(all, vote{copied: copied{entry: e, now: f.now}})
 			}
-			all[i].copies = append(all[i].copies, copied{e, f.now})
+			all[i].copies = append(all[i].copies, copied{entry: e, now: f.now})
 		}
 	}
 	for i := range all {
@@ -262,7 +262,7 @@ func (t *tally) refusal(cl *claim) store.Answer {
 	}
 	for i := range all {
 		if len(a.Holders) < store.MaxHolders {
-			a.Holders = append(a.Holders, all[i].show(all[i].now, true))
+			a.Holders = append(a.Holders, all[i].show(true))
 		}
 	}
 	if len(a.Holders) < store.MaxHolders {
