@@ -49,6 +49,26 @@ func TestTheCheckFindsNodesThatGrantNothingNew(t *testing.T) {
 	}
 }
 
+// A node that lets nobody in counts for as little as one that is away, though it was in use until now.
+func TestTheCheckCountsNoNodeThatAnswersNothing(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	for away, server := range servers {
+		var found store.Finding
+		for _, f := range s.Check(t.Context()) {
+			if f.About == "nodes" {
+				found = f
+			}
+		}
+		if (found.Err != nil) != (away > 1) || found.Err != nil && !errors.Is(found.Err, store.ErrUnavailable) {
+			t.Errorf("%d of 3 let nobody in: %s %q", away, found.Level(), found.Text())
+		}
+		operator := clientsOf(t, server.Addr)[0]
+		tell(t, operator, "CONFIG SET requirepass other")
+		tell(t, operator, "CLIENT KILL TYPE normal")
+	}
+}
+
 // A node whose clock is so far from most others' that no claim gets its vote counts
 // for as little as a full one, and clocks are compared also while a node is away.
 func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {

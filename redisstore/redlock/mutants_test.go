@@ -84,6 +84,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
 		{"a list shows what an older renewal told", "TestWhatARenewalToldAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Stmt("_ = other")},
 		{"a list shows the owner that one node has", "TestWhatARenewalToldAMajorityIsListed", "redlock-owner-of-most-listed", mutant.Cond("WAS && most == 0")},
+		{"a node that answers nothing counts as one that grants", "TestTheCheckCountsNoNodeThatAnswersNothing", "redlock-check-answers-nothing", mutant.Delete()},
 		{"a clock that is ahead grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-ahead", mutant.Cond("false")},
 		{"a clock that is behind grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-behind", mutant.Cond("false")},
 		{"a node whose clock is off counts as one that grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-grants", mutant.Delete()},
