@@ -34,6 +34,10 @@ var apiMutants = []mutant.Broken{
 	// Values of contexts.
 	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
 	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
+	one("slots are a deadlock by the asker's total alone", "TestReentry_SlotsOfAnotherTotalAreADeadlockToo", "own-total-alone-blocks", mutant.Delete()),
+	one("who asks to give up waits for a hand-over", "TestGiveUp_AWaiterOfTheSameProcessAsksAtOnce", "asks-once-handed-over", mutant.Cond("false")),
+	one("asked before anybody listens is forgotten", "TestGiveUp_AskedBeforeAnybodyListensIsHeardThen", "unheard-is-forgotten", mutant.Stmt("_ = h.unheard.add")),
+	one("one that is notified looks late after a failure", "TestObserve_AfterAFailureItLooksAgainSoonThoughItIsNotified", "notified-after-failure", mutant.Cond("o.changed != nil")),
 	one("the renewal that completes several is in no trace", "TestValues_ReachTheRenewalThatCompletesSeveral", "several-renewed-in-no-trace", mutant.Value("(*values)(nil)")),
 	one("a batch is linked to nobody", "TestValues_ABatchIsLinkedToTheClaimsThatItServes", "batch-in-no-trace", mutant.Cond("true")),
 	one("a batch is linked to its first claim alone", "TestValues_ABatchIsLinkedToTheClaimsThatItServes", "batch-of-nobody", mutant.Stmt("all[i], _ = holds[0].values, h")),

@@ -77,6 +77,22 @@ func TestGiveUp_AskedBeforeItSubscribesIsHeardThen(t *testing.T) {
 	})
 }
 
+// So is one in a process that has subscribed for another, where no new subscription looks.
+func TestGiveUp_AskedBeforeAnybodyListensIsHeardThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, nil)
+		listens(lock(t, locks, "other"))
+		l, calm := lock(t, locks, "a"), lock(t, locks, "calm")
+		asksFor(t, s.mem, "please")
+		before := len(s.made())
+		same(t, "asked", over(listens(l)), true)
+		same(t, "reason", l.GiveUpReason(), "please")
+		listens(calm)
+		same(t, "calls, one for the lease that was asked for", len(s.made())-before, 1)
+	})
+}
+
 // What nobody wants to know costs no call more, and who listens subscribes once.
 func TestGiveUp_NothingIsSentWhileNobodyAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -183,6 +199,21 @@ func TestGiveUp_AWaiterOfTheSameProcessAsks(t *testing.T) {
 		same(t, "asked", over(asked), true)
 		release(t, l)
 		w.got()
+	})
+}
+
+// It does not wait in line for a hand-over, which the holder may put off for an hour.
+func TestGiveUp_AWaiterOfTheSameProcessAsksAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		locks := locker(t, withNotifications{newLink(t)}, &Options{HandOver: &HandOver{Times: 64, For: time.Hour}})
+		l := lock(t, locks, "a")
+		asked := listens(l)
+		in := waits(t, locks.Mutex("a").Lock) // first in line, and in no hurry
+		w := waits(t, locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
+		same(t, "asked", over(asked), true)
+		release(t, l)
+		release(t, in.got())
+		release(t, w.got())
 	})
 }
 

@@ -102,6 +102,36 @@ func TestObserve_NothingIsMissedAsItBegins(t *testing.T) {
 	})
 }
 
+// One that is notified and could not read looks again soon: what changed meanwhile is told by nobody.
+func TestObserve_AfterAFailureItLooksAgainSoonThoughItIsNotified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		s := named(t, mem)
+		news := observes(t, s)
+		same(t, "at first", (<-news).Nobody(), true)
+		s.on(func(c *call) fate {
+			if c.op == "list" {
+				return fate{fail: errLink}
+			}
+			return fate{}
+		})
+		waits(t, candidate(t, mem, "one").Election("leader").Campaign).got()
+		same(t, "the failure", (<-news).Nobody(), true)
+		time.Sleep(2 * time.Second)
+		s.on(nil)
+		before := time.Now()
+		same(t, "who leads", (<-news).Note, "one")
+		if late := time.Since(before); late > time.Second {
+			t.Errorf("seen %v after the store could be read", late)
+		}
+		n := len(s.made("list"))
+		time.Sleep(time.Minute)
+		if more := len(s.made("list")) - n; more > 20 { // a poll each ten seconds and one for each renewal
+			t.Errorf("%d readings in the minute after that", more)
+		}
+	})
+}
+
 // A store that fails to notify, or cannot, is polled, and asked again later.
 func TestObserve_WhereItCannotBeNotifiedItPolls(t *testing.T) {
 	for _, unsupported := range []bool{false, true} {

@@ -121,6 +121,23 @@ func TestReentry_SlotsAreAskedForAnew(t *testing.T) {
 	})
 }
 
+// Of two totals the smaller counts for who holds by it: two more of five wait for the two of three.
+func TestReentry_SlotsOfAnotherTotalAreADeadlockToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := reentrant(t, withNotifications{s})
+		for _, c := range []struct{ held, asked int }{{3, 5}, {5, 3}} {
+			l := take(t, t.Context(), func(ctx context.Context) (*Lease, error) { return locks.Semaphore("s", c.held).Acquire(ctx, 2) })
+			before := len(s.made())
+			_, err := locks.Semaphore("s", c.asked).Acquire(l.Context(t.Context()), 2)
+			is(t, err, ErrDeadlock)
+			same(t, "calls", len(s.made())-before, 0)
+			release(t, take(t, l.Context(t.Context()), func(ctx context.Context) (*Lease, error) { return locks.Semaphore("s", c.asked).Acquire(ctx, 1) }))
+			release(t, l)
+		}
+	})
+}
+
 func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

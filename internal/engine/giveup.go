@@ -61,8 +61,8 @@ func (h *hold) hearsAsk(reason string) bool {
 }
 
 // listen has the notifications of the hold renew it, which tells whether somebody
-// asks for it. It subscribes where nobody has yet: where that fails, the next
-// renewal tells.
+// asks for it; so has one that came before. It subscribes where nobody has yet: where
+// that fails, the next renewal tells.
 func (s *scheduler) listen(h *hold) {
 	if _, lacks := s.e.desc.Lacks[store.PromiseGiveUp]; lacks {
 		return
@@ -78,12 +78,15 @@ func (s *scheduler) listen(h *hold) {
 	}
 	defer s.e.work.Done()
 	n := &s.e.notifications
-	n.addHold(h)
+	missed := n.addHold(h)
 	n.begin(by)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h.index < 0 { // it has ended meanwhile, and was not there to be removed
+	switch {
+	case h.index < 0: // it has ended meanwhile, and was not there to be removed
 		n.removeHold(h)
+	case missed:
+		s.renewNow(h)
 	}
 }
 

@@ -167,7 +167,7 @@ const notifiedPoll = 10 * time.Second
 func (o *observation) pause() time.Duration {
 	s := o.w.l.s
 	o.poll = min(max(o.poll*3/2, s.PollMin), s.PollMax) //mutant:looks-back-off
-	if o.changed != nil {
+	if o.changed != nil && o.err == nil {               //mutant:notified-after-failure
 		o.poll = max(notifiedPoll, s.PollMax) //mutant:notified-polls-too
 	}
 	d := jitter(o.poll)

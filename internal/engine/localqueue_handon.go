@@ -5,7 +5,8 @@ import "time"
 // What a local queue does with a hold that may be handed on inside the process.
 
 // waitsForHold reports whether the first in line waits for a hold that it will
-// be handed. One that will not be does not wait: it asks the store for a position.
+// be handed. One that will not be does not wait: it asks the store for a position. So it is
+// while one in line asks the holders to give up, as they hear of that by the store.
 // g.mu is held.
 func (g *localQueues) waitsForHold(at *localQueue) bool {
 	if at.hold == nil {
@@ -14,6 +15,9 @@ func (g *localQueues) waitsForHold(at *localQueue) bool {
 	left := at.hold.handOver.until.Sub(g.e.now()) //mutant:handed-over-ever-too
 	switch {
 	case left <= 0 || !at.hold.suits(at.first.w): //mutant:nobody-asks-time-over
+		at.hold = nil
+		return false
+	case at.asking.Load() > 0: //mutant:asks-once-handed-over
 		at.hold = nil
 		return false
 	case at.armed != 0 && at.armed <= at.hold.handOver.until: // soon enough, if for a hold before it //mutant:armed-for-hold-before

@@ -21,6 +21,7 @@ type notifications struct {
 	mu         sync.Mutex
 	waiting    map[store.ID]chan store.Notification
 	holds      map[store.ID]*hold // of which somebody wants to know whether they are asked for
+	unheard    recent             // whom notifications were for that nobody listened to
 	subscribed bool
 	under      chan struct{} // closed when the subscribing under way ends; nil: none is
 	again      clock.Instant // after a failure: not before
@@ -138,11 +139,13 @@ func (h *notifications) remove(id store.ID) {
 	delete(h.waiting, id)
 }
 
-// addHold registers a hold whose notifications renew it.
-func (h *notifications) addHold(of *hold) {
+// addHold registers a hold whose notifications renew it, and reports whether there was one
+// before anybody listened.
+func (h *notifications) addHold(of *hold) (missed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.holds[of.ID] = of
+	return h.unheard.has(of.ID)
 }
 
 func (h *notifications) removeHold(of *hold) {
@@ -165,14 +168,33 @@ func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 	if notification.ID == (store.ID{}) {
 		holds = h.wakeAll() //mutant:asked-during-break
 	}
-	if ch := h.waiting[notification.ID]; ch != nil { //mutant:wake-ups-lost-nobody
+	ch, of := h.waiting[notification.ID], h.holds[notification.ID]
+	if ch != nil { //mutant:wake-ups-lost-nobody
 		put(ch, notification)
 	}
-	if of := h.holds[notification.ID]; of != nil {
+	if of != nil {
 		holds = append(holds, of) //mutant:asked-with-next-renewal
+	}
+	if ch == nil && of == nil {
+		h.unheard.add(notification.ID) //mutant:unheard-is-forgotten
 	}
 	return holds
 }
+
+// recent is the newest ids of those that were put in.
+type recent struct {
+	all  [128]store.ID
+	next int
+}
+
+func (r *recent) add(id store.ID) {
+	if !r.has(id) {
+		r.all[r.next] = id
+		r.next = (r.next + 1) % len(r.all)
+	}
+}
+
+func (r *recent) has(id store.ID) bool { return id != store.ID{} && slices.Contains(r.all[:], id) }
 
 // wakeAll wakes all waiters, and returns all holds. h.mu is held.
 func (h *notifications) wakeAll() []*hold {

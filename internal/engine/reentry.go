@@ -13,7 +13,7 @@ import (
 // itself; else neither. If one is lost, ctx has ended afterwards.
 func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 	var blocking *Lease
-	own := int64(0)
+	own, least := int64(0), w.limit
 	first := chainOf(ctx)
 	for ls := first; ls != nil; ls = ls.outer {
 		l := ls.lease
@@ -33,7 +33,9 @@ func (w *Target) reenter(ctx context.Context) (*Lease, error) {
 				continue // it was released just now
 			}
 		}
-		if own += l.weight.Load(); w.limit == store.Full || own+w.weight > w.limit {
+		own += l.weight.Load()
+		least = min(least, l.hold.limit) // what is held fits under the total of each who holds //mutant:own-total-alone-blocks
+		if w.limit == store.Full || own+w.weight > least {
 			blocking = l
 		}
 	}
