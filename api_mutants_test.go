@@ -34,6 +34,10 @@ var apiMutants = []mutant.Broken{
 	// Values of contexts.
 	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
 	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
+	one("a reason to give up goes over lines", "TestWhoIsPrintedAsPeopleRead", "asks-on-one-line", mutant.Delete()),
+	one("a reason to break goes over lines", "TestWhoIsPrintedAsPeopleRead", "break-on-one-line", mutant.Value("text")),
+	one("a look is sent though its context has ended", "TestLook_AnEndedContextIsItsError", "looks-though-ended", mutant.Cond("false")),
+	one("a switch has any value", "TestOptions_ASwitchIsOnOrOff", "switch-of-any-value", mutant.Cond("true")),
 	one("slots are a deadlock by the asker's total alone", "TestReentry_SlotsOfAnotherTotalAreADeadlockToo", "own-total-alone-blocks", mutant.Delete()),
 	one("who asks to give up waits for a hand-over", "TestGiveUp_AWaiterOfTheSameProcessAsksAtOnce", "asks-once-handed-over", mutant.Cond("false")),
 	one("asked before anybody listens is forgotten", "TestGiveUp_AskedBeforeAnybodyListensIsHeardThen", "unheard-is-forgotten", mutant.Stmt("_ = h.unheard.add")),

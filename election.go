@@ -3,6 +3,7 @@ package holdfast
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -90,6 +91,14 @@ type Leader struct {
 
 // Nobody reports whether there is no leader.
 func (l Leader) Nobody() bool { return l.ID == "" }
+
+// String is who leads and since when, on one line.
+func (l Leader) String() string {
+	if l.Nobody() {
+		return "nobody"
+	}
+	return fmt.Sprintf("%v, since %s (%s)", l.Owner, l.Since.Format(time.TimeOnly), engine.Short(time.Since(l.Since)))
+}
 
 // Observe yields who leads: first as it is, then at each change, until ctx
 // ends. That nobody leads is a change too, and so is another Note; a renewal is

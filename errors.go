@@ -120,8 +120,11 @@ func (e *HeldError) Who() string {
 	return text
 }
 
+// String is who holds and for how long it has held and will hold, on one line.
+func (h Holder) String() string { return h.describe(time.Now()) }
+
 func (h *Holder) describe(now time.Time) string {
-	text := h.Owner.Describe()
+	text := h.Owner.String()
 	if me := ThisProcess(); h.Host == me.Host && h.Space != me.Space {
 		text += " in another container"
 	}

@@ -32,6 +32,14 @@ type Waiter struct {
 	GiveUp string // why it asks the holders to give up ([Options.AskToGiveUp]); empty: it does not
 }
 
+// String is who waits, and why it asks the holders to give up where it does, on one line.
+func (w Waiter) String() string {
+	if w.GiveUp == "" {
+		return w.Owner.String()
+	}
+	return fmt.Sprintf("%v, asks to give up: %q", w.Owner, w.GiveUp)
+}
+
 // Look returns who holds the name and who waits for it. Of a free name the Status
 // has neither. It writes nothing.
 //
@@ -115,7 +123,8 @@ func (l *Locker) Break(ctx context.Context, b Break) error {
 	if b.By == "" {
 		b.By = thisUser() //mutant:break-by-this-user
 	}
-	text := b.By + ": " + b.Reason //mutant:break-says-who
+	text := b.By + ": " + b.Reason         //mutant:break-says-who
+	line := store.OneLine(text, len(text)) //mutant:break-on-one-line
 	switch {
 	case err != nil:
 		return bad("the ID %.100q is none", b.ID)
@@ -126,7 +135,7 @@ func (l *Locker) Break(ctx context.Context, b Break) error {
 	case len(text) > store.MaxReason:
 		return bad("%q has %d bytes, at most %d are kept", text, len(text), store.MaxReason)
 	}
-	return l.engine.Break(ctx, store.Break{Name: b.Name, ID: id, Token: b.Token, Reason: text, Now: b.Now})
+	return l.engine.Break(ctx, store.Break{Name: b.Name, ID: id, Token: b.Token, Reason: line, Now: b.Now})
 }
 
 // thisUser is the user of this process, and its host.

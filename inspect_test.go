@@ -290,3 +290,51 @@ func TestRelease_OfWhatAnotherProcessHasDetached(t *testing.T) {
 		empty(t, mem)
 	})
 }
+
+// What is printed of one that holds, waits or leads is for people, and has all that is asked for first.
+func TestWhoIsPrintedAsPeopleRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		locks := candidate(t, mem, "one")
+		e := locks.Election("a")
+		none, err := e.Leader(t.Context())
+		is(t, err, nil)
+		same(t, "nobody leads", fmt.Sprint(none), "nobody")
+		l := lock(t, locks, "a")
+		w := waits(t, candidate(t, mem, "two").With(&Options{AskToGiveUp: "one\nline \x1b[2J"}).Mutex("a").Lock)
+		time.Sleep(5 * time.Second)
+		st, err := locks.Look(t.Context(), "a")
+		is(t, err, nil)
+		leader, err := e.Leader(t.Context())
+		is(t, err, nil)
+		since := ", since " + time.Now().Add(-5*time.Second).Format(time.TimeOnly) + " (5s)"
+		same(t, "who holds", fmt.Sprint(st.Holders[0]), ThisProcess().String()+`, "one"`+since+", expires in 25s")
+		same(t, "who leads", fmt.Sprint(leader), ThisProcess().String()+`, "one"`+since)
+		same(t, "who waits", fmt.Sprint(st.Waiters[0]), ThisProcess().String()+`, "two", asks to give up: "one line  [2J"`)
+		b := Break{Name: "a", ID: l.ID(), Token: l.Token(), Reason: "it\thangs\u202e", By: "al\rice"}
+		is(t, locks.Break(t.Context(), b), nil)
+		st, err = locks.Look(t.Context(), "a")
+		is(t, err, nil)
+		same(t, "why it is broken", st.Holders[0].Broken, "al ice: it hangs ")
+		<-l.Lost()
+		_ = l.Release()
+		release(t, w.got())
+	})
+}
+
+// A look whose context has ended asks nobody, and says what ended it alone.
+func TestLook_AnEndedContextIsItsError(t *testing.T) {
+	s := listed(t, memstore.New())
+	locks := locker(t, s, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := locks.Look(ctx, "a")
+	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `look at "a" on `) {
+		t.Errorf("%v, want the context's error alone", err)
+	}
+	_, err = locks.Election("a").Leader(ctx)
+	if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnavailable) {
+		t.Errorf("who leads: %v, want the context's error alone", err)
+	}
+	same(t, "calls", s.ops(), "")
+}

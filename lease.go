@@ -75,8 +75,8 @@ func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveU
 // asks.
 func (l *Lease) GiveUpReason() string { return l.engine().GiveUpReason() }
 
-// SetNote replaces the note of the owner ([Options.Note]) for as long as this lease
-// lasts: what a leader is doing, for those who look. It does not wait: the store has
+// SetNote replaces the note of the owner ([Options.Note]) of the hold, and so of all its
+// leases, until it is released or handed on inside the process: what a leader is doing, for those who look. It does not wait: the store has
 // it with a renewal that is sent at once, or, under Options.NoRenew, with the next
 // [Lease.Renew].
 //

@@ -186,7 +186,7 @@ func other(t testing.TB, mem *memstore.Store, name string, ttl time.Duration) *a
 	t.Helper()
 	o := &another{t: t, mem: mem, c: store.Claim{
 		Name: name, ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: ttl, PositionTTL: min(ttl, store.MaxPositionTTL), Owner: Owner{Host: "elsewhere", PID: 1}.String(),
+		TTL: ttl, PositionTTL: min(ttl, store.MaxPositionTTL), Owner: Owner{Host: "elsewhere", PID: 1}.Stored(),
 	}}
 	o.ask()
 	return o

@@ -80,7 +80,7 @@ const (
 	// EventWaiting: a claim has begun to wait, or who is ahead of it has changed, as
 	// the store last answered; or, of one that waits behind others of this process, as
 	// it was when it came. Err is a *HeldError: who holds, since when, and how many
-	// wait ahead. After counts from the call.
+	// wait ahead. After counts from the call. Of an upgrade that waits there is none.
 	EventWaiting
 )
 

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -64,8 +65,9 @@ type Options struct {
 	// AskToGiveUp asks those who hold the name to give it up while a claim waits
 	// for it. It is the reason, at most 200 bytes, which each lease of the name then
 	// has: see [Lease.AskedToGiveUp]. Nothing else comes of it; whether to
-	// give up is up to the holder. A try asks nobody. ErrUnsupported where the store
-	// cannot pass it on. Default: it does not ask.
+	// give up is up to the holder. A try asks nobody, nor does an
+	// [UpgradeableLease.Upgrade]. What cannot be printed on one line becomes a blank.
+	// ErrUnsupported where the store cannot pass it on. Default: it does not ask.
 	AskToGiveUp string
 	// Owner is who holds, for people to read. Default: [ThisProcess].
 	Owner Owner
@@ -106,6 +108,14 @@ const (
 	On  Switch = 1
 	Off Switch = -1
 )
+
+// wrong is what is nonsense in an option that is a Switch, or empty.
+func (s Switch) wrong(option string) string {
+	if s == On || s == Off || s == 0 { //mutant:switch-of-any-value
+		return ""
+	}
+	return fmt.Sprintf("%s is %d: want On, Off, or nothing", option, s)
+}
 
 // None as Wait, MaxWaiting or MaxHold is no bound, and as MinHold or LockDelay no
 // time at all, whatever the parent has. Any other negative value is an ErrInvalid.
@@ -160,6 +170,7 @@ func (o *Options) engine() engine.Options {
 		TTL: o.TTL, RenewEvery: o.RenewEvery, NoRenew: o.NoRenew == On, Wait: unless(o.Wait, None), MinHold: unless(o.MinHold, None), MaxHold: unless(o.MaxHold, None),
 		LockDelay: unless(o.LockDelay, None), Reentrant: o.Reentrant == On, AskToGiveUp: unless(o.AskToGiveUp, AskNobody), MaxWaiting: unless(o.MaxWaiting, None),
 		Owner: o.Owner, Note: o.Note, Logger: o.Logger,
+		Wrong:    cmp.Or(o.NoRenew.wrong("NoRenew"), o.Reentrant.wrong("Reentrant")),
 		Observer: observing(o.Observer), PollMin: o.PollMin, PollMax: o.PollMax, HandOver: (*engine.HandOver)(o.HandOver),
 	}
 }

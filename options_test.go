@@ -125,6 +125,16 @@ func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
 	same(t, "the parent's MinHold", l.engine.Options().MinHold, time.Second)
 }
 
+func TestOptions_ASwitchIsOnOrOff(t *testing.T) {
+	for option, o := range map[string]*Options{"NoRenew": {NoRenew: 7}, "Reentrant": {Reentrant: -9}} {
+		_, err := New(memstore.New(), o)
+		is(t, err, ErrInvalid)
+		if !strings.Contains(err.Error(), option+" is ") {
+			t.Errorf("%v does not name %s", err, option)
+		}
+	}
+}
+
 func TestOptions_WithTurnsOffWhatTheParentHas(t *testing.T) {
 	on := &Options{
 		MaxWaiting: 3, Wait: time.Hour, MinHold: time.Second, MaxHold: time.Minute, LockDelay: time.Second, AskToGiveUp: "a deploy",

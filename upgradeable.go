@@ -61,6 +61,9 @@ func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
 // stays the same otherwise: its contexts, its id, its deadline, which an upgrade
 // does not move.
 //
+// While it waits it asks nobody to give up ([Options.AskToGiveUp]), and there is no
+// EventWaiting. Its calls have the values of the context of the claim, not of ctx.
+//
 // ctx bounds the waiting, as does Options.Wait. If it fails the lease is what it
 // was, to read and to upgrade, and the readers that waited are granted. Errors:
 // one that matches the context's error, and ErrHeld if the store had answered

@@ -165,7 +165,7 @@ func untilStdinEnds() error {
 func lockOf(p store.Process, name string) store.Claim {
 	return store.Claim{Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
 		TTL: time.Hour, PositionTTL: time.Hour,
-		Owner: store.Owner{Host: "web-3", PID: os.Getpid(), Program: "backup.sh"}.String()}
+		Owner: store.Owner{Host: "web-3", PID: os.Getpid(), Program: "backup.sh"}.Stored()}
 }
 
 // A waiter is a process of a Store that waits for nothing but notifications.

@@ -296,7 +296,7 @@ func TestAHoldThatOneRenewalNamesTwiceHasTheLaterOwnerUnderEachPlan(t *testing.T
 			h := mustHold(t, s, mutex(joins))
 			var holds []store.Hold
 			for pid := range 5 {
-				h.Owner = store.Owner{Host: "h", PID: pid + 1}.String()
+				h.Owner = store.Owner{Host: "h", PID: pid + 1}.Stored()
 				holds = append(holds, h)
 			}
 			for i, r := range s.Renew(t.Context(), holds) {

@@ -32,8 +32,8 @@ func ExampleClaims() {
 }
 
 // An owner is what people see of a holder, on one line.
-func ExampleOwner_Describe() {
+func ExampleOwner_String() {
 	o := store.Owner{Host: "web-3", PID: 4711, Program: "backup.sh", Note: "nightly"}
-	fmt.Println(o.Describe())
+	fmt.Println(o)
 	// Output: host web-3, pid 4711 (backup.sh), "nightly"
 }

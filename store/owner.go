@@ -30,30 +30,32 @@ const (
 	maxSpace   = 20
 )
 
-// String is the form that stores keep: host, pid, program, space and note
+// Stored is the form that stores keep: host, pid, program, space and note
 // between tabs, at most MaxOwner bytes. What cannot be printed, or would
 // turn the line around, becomes a blank, and what is too long is cut.
-func (o Owner) String() string {
+func (o Owner) Stored() string {
 	return strings.Join([]string{
-		clean(o.Host, maxHost), strconv.Itoa(o.PID), clean(o.Program, maxProgram),
-		clean(o.Space, maxSpace), clean(o.Note, MaxNote),
+		OneLine(o.Host, maxHost), strconv.Itoa(o.PID), OneLine(o.Program, maxProgram),
+		OneLine(o.Space, maxSpace), OneLine(o.Note, MaxNote),
 	}, "\t")
 }
 
-// ParseOwner reads what [Owner.String] wrote. Of anything else it keeps what it can:
+// ParseOwner reads what [Owner.Stored] wrote. Of anything else it keeps what it can:
 // an owner is for people, and a foreign one is no reason to fail.
 func ParseOwner(s string) Owner {
 	var part [5]string
 	copy(part[:], strings.SplitN(s, "\t", len(part)))
 	pid, _ := strconv.Atoi(part[1])
 	return Owner{
-		Host: clean(part[0], maxHost), PID: pid, Program: clean(part[2], maxProgram),
-		Space: clean(part[3], maxSpace), Note: clean(part[4], MaxNote),
+		Host: OneLine(part[0], maxHost), PID: pid, Program: OneLine(part[2], maxProgram),
+		Space: OneLine(part[3], maxSpace), Note: OneLine(part[4], MaxNote),
 	}
 }
 
-// clean makes s safe to print on one line and cuts it to at most n bytes.
-func clean(s string, n int) string {
+// OneLine makes s safe to print on one line, and cuts it to at most n bytes: what cannot be
+// printed, or would turn the line around, becomes a blank. It is for what people write and
+// others read: notes, reasons.
+func OneLine(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {
 			return ' '
@@ -67,9 +69,9 @@ func clean(s string, n int) string {
 	return s
 }
 
-// Describe is the owner on one line: "host web-3, pid 4711 (backup.sh)", with
+// String is the owner on one line: "host web-3, pid 4711 (backup.sh)", with
 // the note behind it where there is one. The Space is not in it.
-func (o Owner) Describe() string {
+func (o Owner) String() string {
 	s := "host " + o.Host + ", pid " + strconv.Itoa(o.PID) + " (" + o.Program + ")"
 	if o.Note != "" {
 		s += ", " + strconv.Quote(o.Note)

@@ -279,7 +279,7 @@ type Claim struct {
 	// that lacks PromiseGiveUp ignores it.
 	GiveUp string
 
-	Owner string // Owner.String of the caller, opaque to the store
+	Owner string // Owner.Stored of the caller, opaque to the store
 }
 
 // Tokens is how many tokens a grant of the claim draws, from 1 to MaxBlock.

@@ -58,7 +58,7 @@ func TestAnOwnerIsReadAsItWasWritten(t *testing.T) {
 		{Host: "web-3", PID: 4711, Program: "backup.sh", Note: "nightly, zürich 🔒", Space: "4026531836"},
 		{Host: "web-3", PID: math.MaxInt64, Program: "x"},
 	} {
-		if read := ParseOwner(o.String()); read != o {
+		if read := ParseOwner(o.Stored()); read != o {
 			t.Errorf("ParseOwner(%q) = %+v, want %+v", o, read, o)
 		}
 	}
@@ -71,7 +71,7 @@ func TestAnOwnerIsCutAndIsSafeToPrint(t *testing.T) {
 			Host: part.Draw(t, "host"), PID: rapid.Int().Draw(t, "pid"), Program: part.Draw(t, "program"),
 			Note: part.Draw(t, "note"), Space: part.Draw(t, "space"),
 		}
-		s := o.String()
+		s := o.Stored()
 		if len(s) > 256 || !utf8.ValidString(s) {
 			t.Fatalf("%d bytes, valid %v: %q", len(s), utf8.ValidString(s), s)
 		}
@@ -81,7 +81,7 @@ func TestAnOwnerIsCutAndIsSafeToPrint(t *testing.T) {
 		if n := strings.Count(s, "\t"); n != 4 {
 			t.Fatalf("%d tabs in %q", n, s)
 		}
-		if again := ParseOwner(s).String(); again != s {
+		if again := ParseOwner(s).Stored(); again != s {
 			t.Fatalf("%q became %q", s, again)
 		}
 	})

@@ -40,7 +40,7 @@ func (j *job) watch(s store.Store, owner holdfast.Owner) (end func()) {
 	if stderr.screen == nil && !j.json && !j.verbose {
 		return func() {}
 	}
-	w := &watch{j: j, owner: store.ParseOwner(owner.String()), start: time.Now()}
+	w := &watch{j: j, owner: store.ParseOwner(owner.Stored()), start: time.Now()}
 	w.in, _ = s.(store.Inspector)
 	ctx, cancel := context.WithCancel(context.Background())
 	go w.run(ctx)

@@ -28,6 +28,9 @@ func (e *engine) inspect(ctx context.Context, s *settings, name string, each fun
 	if err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil { //mutant:looks-though-ended
+		return err
+	}
 	if !e.enter() {
 		return store.ErrClosed
 	}
@@ -67,7 +70,7 @@ func (e *engine) byCaller(ctx context.Context, err error) error {
 // List is what the store has of each name that begins with the prefix, by name,
 // and the instant at which it was read.
 func (l *Locker) List(ctx context.Context, prefix string) ([]store.State, time.Time, error) {
-	return l.list(ctx, "", prefix)
+	return l.list(ctx, "list", "", prefix)
 }
 
 // Look is List of one name. It has no State if nobody holds the name or waits for it.
@@ -77,10 +80,10 @@ func (l *Locker) Look(ctx context.Context, name string) ([]store.State, time.Tim
 	if err := w.check(); err != nil {
 		return nil, time.Time{}, err
 	}
-	return l.list(ctx, name, name)
+	return l.list(ctx, "look at", name, name)
 }
 
-func (l *Locker) list(ctx context.Context, name, prefix string) (all []store.State, at time.Time, err error) {
+func (l *Locker) list(ctx context.Context, verb, name, prefix string) (all []store.State, at time.Time, err error) {
 	if err := l.err; err != nil {
 		return nil, at, err
 	}
@@ -92,7 +95,7 @@ func (l *Locker) list(ctx context.Context, name, prefix string) (all []store.Sta
 	})
 	slices.SortFunc(all, func(a, b store.State) int { return cmp.Compare(a.Name, b.Name) }) //mutant:list-unordered
 	if err != nil {
-		err = fmt.Errorf("list %q on %s: %w", prefix, l.e.desc.Store, err)
+		err = fmt.Errorf("%s %q on %s: %w", verb, prefix, l.e.desc.Store, err)
 	}
 	return all, time.Now(), err
 }

@@ -75,7 +75,7 @@ func (l *Lease) SetNote(note string) error {
 	}
 	owner := h.s.Owner
 	owner.Note = note
-	h.Owner = owner.String()
+	h.Owner = owner.Stored()
 	s.renewNow(h) //mutant:note-with-next-renewal
 	return nil
 }

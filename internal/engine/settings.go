@@ -17,6 +17,7 @@ type Options struct {
 	Wait, MinHold, MaxHold, LockDelay time.Duration
 	Reentrant                         bool
 	AskToGiveUp                       string
+	Wrong                             string // what is nonsense in what the caller has given, in words; empty: nothing
 	MaxWaiting                        int
 	Owner                             store.Owner
 	Note                              string
@@ -60,7 +61,8 @@ func (o *Options) settle(d *store.Description) (*settings, error) {
 	if s.Note != "" {
 		s.Owner.Note = s.Note
 	}
-	s.owner = s.Owner.String()
+	s.owner = s.Owner.Stored()
+	s.AskToGiveUp = store.OneLine(s.AskToGiveUp, len(s.AskToGiveUp)) //mutant:asks-on-one-line
 	s.positionTTL = min(store.MaxPositionTTL, s.TTL)
 	if endless(d) {
 		s.positionTTL = store.MaxPositionTTL //mutant:place-lapses-once
@@ -107,6 +109,9 @@ var noBound = map[string]string{"Wait": ": 0 is no bound", "MaxHold": ": 0 is no
 func (s *settings) check(d *store.Description) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w options for %s: %s", store.ErrInvalid, d.Store, fmt.Sprintf(format, args...))
+	}
+	if s.Wrong != "" {
+		return bad("%s", s.Wrong)
 	}
 	if endless(d) && s.TTL > 0 { //mutant:ttl-out-range
 		return fmt.Errorf("%w: %s has no TTL: %s", store.ErrUnsupported, d.Store, d.Lacks[store.PromiseDeadline])

@@ -69,7 +69,7 @@ func newUser(t testing.TB, pool *pgxpool.Pool, o *Options) *user {
 
 func (u *user) claim(name string, weight int64) store.Claim {
 	owner := store.Owner{Host: "web-3", PID: 4711, Program: "backup sh"}
-	return store.Claim{Name: name, ID: u.id.NewID(), Limit: store.Full, Weight: weight, Try: true, PositionTTL: store.MaxPositionTTL, Owner: owner.String()}
+	return store.Claim{Name: name, ID: u.id.NewID(), Limit: store.Full, Weight: weight, Try: true, PositionTTL: store.MaxPositionTTL, Owner: owner.Stored()}
 }
 
 // ask asks until there is an answer.

@@ -13,7 +13,7 @@ import (
 func TestWhatARenewalToldAMajorityIsListed(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
-	next := store.Owner{Host: "next"}.String()
+	next := store.Owner{Host: "next"}.Stored()
 	for name, used := range map[string]int64{"another token of its block": 5, "only another owner": 0} {
 		// One has not been told, and its vote is over before the others', between them, or after them.
 		for last := range 3 {
@@ -24,7 +24,7 @@ func TestWhatARenewalToldAMajorityIsListed(t *testing.T) {
 			for i := range s.nodes {
 				ttl, told, owner := time.Duration(40+20*i)*time.Second, h.Token+used, next
 				if i == last {
-					told, owner = 0, store.Owner{Host: "before"}.String()
+					told, owner = 0, store.Owner{Host: "before"}.Stored()
 				}
 				args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(ttl), 10),
 					strconv.FormatInt(told, 10), "", owner, "shown", "")

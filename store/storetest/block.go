@@ -149,7 +149,7 @@ var blockPromises = []promise{
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		who := store.Owner{Host: "web-3", PID: 1, Program: "x", Note: "the second, zürich"}
-		h.Owner = who.String()
+		h.Owner = who.Stored()
 		h.renewed()
 		h.Owner = ""
 		h.renewed()
@@ -161,12 +161,12 @@ var blockPromises = []promise{
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		first := h.claim.Owner
-		for _, who := range []string{store.Owner{Host: "web-3", PID: 1, Program: "x"}.String(), first} {
+		for _, who := range []string{store.Owner{Host: "web-3", PID: 1, Program: "x"}.Stored(), first} {
 			h.Owner = who
 			h.renewed()
 			h.Owner = ""
 			a.take(h.claim) // an ask that is repeated tells nothing new of the owner
-			if e, ok := t.entry(name, h.ID); !ok || e.Owner.String() != who {
+			if e, ok := t.entry(name, h.ID); !ok || e.Owner.Stored() != who {
 				t.Fatalf("it is listed as %+v, want the owner %q", e, who)
 			}
 		}
@@ -178,7 +178,7 @@ var blockPromises = []promise{
 		for pid := range 10 {
 			who := store.Owner{Host: "web-3", PID: pid, Program: "x"}
 			first, later := h.Hold, h.Hold
-			first.Owner, later.Owner = store.Owner{Host: "not this"}.String(), who.String()
+			first.Owner, later.Owner = store.Owner{Host: "not this"}.Stored(), who.Stored()
 			for i, r := range a.Renew(t.ctx, []store.Hold{others[0], first, others[1], later}) {
 				if r.Err != nil {
 					t.Fatalf("hold %d: %v", i, r.Err)

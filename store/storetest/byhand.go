@@ -17,7 +17,7 @@ import (
 func Mutex(p store.Process, name string) store.Claim {
 	return store.Claim{
 		Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
-		TTL: time.Minute, PositionTTL: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.String(),
+		TTL: time.Minute, PositionTTL: 10 * time.Second, Owner: store.Owner{Host: "h", PID: 1, Program: "p"}.Stored(),
 	}
 }
 

@@ -94,7 +94,7 @@ func withMinHold(d time.Duration) func(*store.Claim) { return func(c *store.Clai
 func withLockDelay(d time.Duration) func(*store.Claim) {
 	return func(c *store.Claim) { c.LockDelay = d }
 }
-func owned(o store.Owner) func(c *store.Claim) { return func(c *store.Claim) { c.Owner = o.String() } }
+func owned(o store.Owner) func(c *store.Claim) { return func(c *store.Claim) { c.Owner = o.Stored() } }
 func (c *client) lock(name string, with ...func(*store.Claim)) store.Claim {
 	return c.slots(name, store.Full, store.Full, with...)
 }
@@ -107,7 +107,7 @@ func (c *client) slots(name string, limit, weight int64, with ...func(*store.Cla
 	claim := store.Claim{
 		Name: name, ID: c.proc.NewID(), Limit: limit, Weight: weight,
 		TTL: c.t.long, PositionTTL: cmp.Or(min(c.t.long, store.MaxPositionTTL), store.MaxPositionTTL),
-		Owner: store.Owner{Host: "here", PID: 4711, Program: "storetest"}.String(),
+		Owner: store.Owner{Host: "here", PID: 4711, Program: "storetest"}.Stored(),
 	}
 	for _, f := range with {
 		f(&claim)

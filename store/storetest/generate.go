@@ -193,7 +193,7 @@ func (d *duel) fresh(s *subject) int {
 		if other.side == 0 {
 			note = string(other.ID[:])
 		}
-		c.Owner = store.Owner{Host: "h", PID: side, Program: note, Note: note + "|" + note}.String()
+		c.Owner = store.Owner{Host: "h", PID: side, Program: note, Note: note + "|" + note}.Stored()
 	}
 	if c.Limit < store.MaxSlots && d.chance(25) && !d.lacks(store.PromiseTotals) { // of a version with one slot more
 		c.Limit++
@@ -221,7 +221,7 @@ func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
 	}
 	return store.Claim{
 		Name: name, ID: d.id(side), Limit: limit, Weight: weight, TTL: 6 * d.unit, PositionTTL: place,
-		Owner: store.Owner{Host: "host", PID: side, Program: "differential"}.String(),
+		Owner: store.Owner{Host: "host", PID: side, Program: "differential"}.Stored(),
 	}
 }
 
@@ -355,7 +355,7 @@ func (d *duel) renewal() op {
 	}
 	for i := range o.holds {
 		if d.chance(20) {
-			o.holds[i].Owner = store.Owner{Host: "host", PID: i, Program: "differential", Note: strings.Repeat("ü|", d.rng.IntN(20))}.String()
+			o.holds[i].Owner = store.Owner{Host: "host", PID: i, Program: "differential", Note: strings.Repeat("ü|", d.rng.IntN(20))}.Stored()
 		}
 	}
 	if len(o.holds) == 0 { // nothing is held: of nobody, then
