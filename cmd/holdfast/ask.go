@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -101,21 +100,24 @@ func (j *job) passesNoRequest(err error) error {
 	return &message{about("", j.where, "it cannot pass a request to the holder of a lock"), err}
 }
 
-// requests delivers why somebody asks for one of the leases, once.
-func requests(all *holdfast.LeaseSet) <-chan string {
-	asked := make(chan string, 1)
-	for _, name := range all.Names() {
-		lease := all.Lease(name)
-		go func() {
-			select {
-			case <-lease.AskedToGiveUp():
-				select {
-				case asked <- lease.GiveUpReason():
-				default: // for another of them
-				}
-			case <-lease.Context(context.Background()).Done():
-			}
-		}()
+// requests has why a waiter asks for a lease that we hold: each reason once.
+type requests chan string
+
+func newRequests() requests { return make(requests, 16) }
+
+// observe is for Options.Observer.
+func (r requests) observe(e holdfast.Event) {
+	if e.Kind == holdfast.EventAskedToGiveUp {
+		select {
+		case r <- e.Reason:
+		default: // there are enough
+		}
 	}
-	return asked
+}
+
+// listen has the store notify of requests, where it can.
+func (r requests) listen(all *holdfast.LeaseSet) {
+	for _, name := range all.Names() {
+		all.Lease(name).AskedToGiveUp()
+	}
 }

@@ -52,15 +52,16 @@ func (g *group) reap() []event {
 	return []event{{g.cmd.ProcessState.ExitCode(), true}}
 }
 
-func (g *group) stopped(event)       {}
-func (g *group) signal(os.Signal)    {}
-func (g *group) terminate(os.Signal) { g.killJob() }
-func (g *group) kill()               { g.killJob() }
-func (g *group) killAll()            { g.killJob() }
-func (g *group) gone() bool          { return g.ended }
-func (g *group) none() bool          { return g.ended }
-func (e event) code() int            { return e.status }
-func codeOfSignal(os.Signal) int     { return 130 } // Ctrl-C is the only one
+func (g *group) stopped(event)        {}
+func (g *group) signal(os.Signal)     {}
+func (g *group) terminate(os.Signal)  { g.killJob() }
+func (g *group) kill()                { g.killJob() }
+func (g *group) killAll()             { g.killJob() }
+func (g *group) gone() bool           { return g.ended }
+func (g *group) none() bool           { return g.ended }
+func (e event) code() int             { return e.status }
+func codeOfSignal(os.Signal) int      { return 130 } // Ctrl-C is the only one
+func signalName(sig os.Signal) string { return sig.String() }
 
 // There is one process: nobody kills the command when that is stopped.
 func enter()                                   {}

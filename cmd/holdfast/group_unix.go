@@ -133,6 +133,14 @@ func (g *group) terminate(sig os.Signal) {
 	}
 }
 
+// signalName is the signal as it is given to --signal.
+func signalName(sig os.Signal) string {
+	if name := unix.SignalName(sig.(syscall.Signal)); name != "" { // those of real time have none
+		return strings.TrimPrefix(name, "SIG")
+	}
+	return strconv.Itoa(int(sig.(syscall.Signal)))
+}
+
 func (g *group) kill() { g.signal(syscall.SIGKILL) }
 
 // killAll kills the group, and whatever the command has started that has become

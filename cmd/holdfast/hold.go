@@ -38,7 +38,7 @@ func (j *job) open() (chosen choice, s store.Store, err error) {
 }
 
 // hold runs the command under the leases and gives them back.
-func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal) error {
+func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, signals <-chan os.Signal, asked requests) error {
 	s := &supervisor{
 		leases: leases, signals: signals, where: j.where, forgets: j.forgets, ends: j.ends.Signal, preserve: j.preserve, start: clock.Now(), deadline: until(leases),
 		ttl: time.Duration(j.ttl), grace: time.Duration(j.grace), atMost: time.Duration(j.atMost), killOnLost: j.onLost == "kill" || /*mutant:run-loss-without-ttl-kills*/ j.ttl == 0,
@@ -50,7 +50,8 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	env = setenv(environment(env, held(leases)), "HOLDFAST_TTL_MS", strconv.FormatInt(s.ttl.Milliseconds(), 10))
 	env = j.account.environment(env)
 	if j.giveUp.Signal != nil {
-		s.giveUp, s.requests = j.giveUp.Signal, requests(leases)
+		s.giveUp, s.requests = j.giveUp.Signal, asked
+		asked.listen(leases)
 	}
 	s.look() // the front is armed before there is something to kill
 	announce(in, leases)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,7 +123,6 @@ func cause(err error, where string, waited time.Duration) string {
 	text, last, _ := strings.Cut(text, "; when it last answered: ")
 	text, _, _ = strings.Cut(text, "; gave up waiting")
 	dns := (*net.DNSError)(nil)
-	timeout := net.Error(nil)
 	before, after, ofNodes := strings.Cut(text, " nodes did it, ")
 	switch {
 	case ofNodes: // a majority: which node does what is worth telling
@@ -140,7 +138,7 @@ func cause(err error, where string, waited time.Duration) string {
 		text = "there is no host " + dns.Name
 	case errors.As(err, &dns):
 		text = "the name service does not answer for " + dns.Name
-	case text == "", errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), silent(text):
+	case text == "", silent(text): // by the text: that our own time was over is in the error beside a refusal too
 		text = "no answer"
 		if waited >= time.Second {
 			text += " within " + waited.Round(100*time.Millisecond).String()
@@ -161,7 +159,7 @@ func refusals(text string) string {
 
 // silent reports whether a driver's text says no more than that nothing came.
 func silent(text string) bool {
-	return slices.ContainsFunc([]string{"deadline exceeded", "i/o timeout", "no answer for", "no answer in time", "DeadlineExceeded", "zk: could not connect to a server", "there is no connection at the moment"}, func(s string) bool {
+	return slices.ContainsFunc([]string{"deadline exceeded", "i/o timeout", "nats: timeout", "server selection timeout", "timed out", "no answer for", "no answer in time", "DeadlineExceeded", "zk: could not connect to a server", "there is no connection at the moment"}, func(s string) bool {
 		return strings.Contains(text, s)
 	})
 }

@@ -151,6 +151,21 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 	}
 }
 
+// What a server has refused is what is told, however long it was asked for.
+func TestARefusalOfTheServerIsToldAndNotASilence(t *testing.T) {
+	full, replica := testserver.Redis(t, "--maxmemory", "1"), testserver.RedisReplica(t, testserver.Redis(t))
+	for says, url := range map[string]string{"OOM ": "redis://" + full.Addr, "READONLY ": "redis://" + replica.Addr} {
+		for _, flags := range [][]string{{"-n"}, {"-w", "1"}} {
+			args := slices.Concat([]string{"run", "a"}, flags, []string{"--store", url, "--", "true"})
+			cmd := exec.CommandContext(t.Context(), "holdfast", args...)
+			out, _ := cmd.CombinedOutput()
+			if line := string(out); cmd.ProcessState.ExitCode() != exitUnavailable || !strings.Contains(line, says) || strings.Contains(line, "no answer") {
+				t.Errorf("%q: exit code %d, want %d and what the server said: %q", args, cmd.ProcessState.ExitCode(), exitUnavailable, line)
+			}
+		}
+	}
+}
+
 // What names have in them that a terminal would obey is not sent to it.
 func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 	store := fileStore(t)
@@ -258,6 +273,11 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		{refused("a:1: it was restarted: it grants nothing for another 58s"), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed: a:1: it was restarted: it grants nothing for another 58s"},
 		{fmt.Errorf("%w: in 58 s enough nodes may grant again: %w", holdfast.ErrUnavailable, refused("a:1: it was restarted")), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed; in 58 s enough nodes may grant again"},
 		{fmt.Errorf("%w: there is no connection at the moment: outbound buffer limit exceeded", holdfast.ErrUnavailable), "x", where, 3 * time.Second, "x: " + where + ": no answer within 3s"},
+		{ // as the engine ends a wait: the cause is what the store said, and not that our time was over
+			fmt.Errorf("%w; gave up waiting: %w", wrapped(holdfast.ErrUnavailable, "OOM command not allowed when used memory > 'maxmemory'."), context.DeadlineExceeded), "x", where, 3 * time.Second,
+			"x: " + where + ": OOM command not allowed when used memory > 'maxmemory'.",
+		},
+		{fmt.Errorf("%w; gave up waiting: %w", wrapped(holdfast.ErrUnavailable, "context deadline exceeded"), context.DeadlineExceeded), "x", where, 3 * time.Second, "x: " + where + ": no answer within 3s"},
 		{errSilent, "", where, 4 * time.Second, where + ": no answer within 4s"},
 	} {
 		if got := say(c.err, c.name, c.where, c.waited).Error(); got != c.want {

@@ -311,10 +311,15 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if _, lacks := s.Describe().Lacks[store.PromiseDeadline]; lacks && !cmd.Flags().Changed("ttl") {
 		j.ttl = 0 // there is none, and to ask for one is refused //mutant:run-no-ttl
 	}
-	locks, err := holdfast.New(s, &holdfast.Options{
+	o := &holdfast.Options{
 		TTL: time.Duration(j.ttl), MinHold: /*mutant:run-min-hold*/ time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose),
 		AskToGiveUp: j.asks,
-	})
+	}
+	asked := newRequests()
+	if j.giveUp.Signal != nil {
+		o.Observer = asked.observe
+	}
+	locks, err := holdfast.New(s, o)
 	if err != nil {
 		s.Close()
 		return exit(j.cannotAsk(err))
@@ -327,7 +332,7 @@ func (j *job) obtainAndHold(cmd *cobra.Command) error {
 	if held {
 		stderr.holds(leases)
 		j.account.holds(leases)
-		err = j.hold(leases, s, chosen, signals)
+		err = j.hold(leases, s, chosen, signals, asked)
 	}
 	err = exit(err)
 	closeWithin(closesFor(err, held), locks)

@@ -123,9 +123,12 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	}
 	var now atomic.Pointer[holdfast.LeaseSet] // once they are held
 	o := &holdfast.Options{TTL: time.Duration(j.ttl), MinHold: time.Duration(j.atLeast), Owner: owner, Logger: logger(j.verbose)}
-	if stderr.journal != nil {
+	var asked requests
+	if stderr.journal != nil || stderr.screen != nil { // else nobody reads it who could give the lock back
+		asked = newRequests()
 		o.Observer = func(e holdfast.Event) {
-			if l := now.Load(); l != nil && e.Kind == holdfast.EventRenewed {
+			asked.observe(e)
+			if l := now.Load(); stderr.journal != nil && l != nil && e.Kind == holdfast.EventRenewed {
 				stderr.say(record{Event: eventRenewed, Expires: leftOf(l)})
 			}
 		}
@@ -142,7 +145,7 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	if held {
 		stderr.holds(leases)
 		now.Store(leases)
-		err = j.stand(leases, c, ends)
+		err = j.stand(leases, c, ends, asked)
 	}
 	err = exit(err)
 	closeWithin(closesFor(err, held), locks)
@@ -182,7 +185,7 @@ func ending(stdin bool, c caller) <-chan os.Signal {
 }
 
 // stand keeps the leases until something ends that, and gives them back.
-func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal) error {
+func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, asked requests) error {
 	name := printable(strings.Join(j.names, ", "))
 	switch {
 	case c != nil:
@@ -196,15 +199,13 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal) 
 	if j.atMost > 0 {
 		over = time.After(time.Duration(j.atMost))
 	}
-	var asked <-chan string
-	if stderr.journal != nil || stderr.screen != nil { // else nobody reads it who could give the lock back
-		asked = requests(leases)
+	if asked != nil {
+		asked.listen(leases)
 	}
 	code := 0
 	for holds := true; holds; {
 		select {
 		case why := <-asked:
-			asked = nil                                                // one is enough
 			tellAsked("%s: a waiter asks for the lock: %s", name, why) //mutant:hold-tells-who-asks
 			continue
 		case <-ends:

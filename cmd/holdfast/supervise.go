@@ -28,8 +28,8 @@ type supervisor struct {
 	ends     os.Signal // what asks the command to end
 	preserve bool      // the command's own code in place of 124
 
-	giveUp   os.Signal     // what the command gets when a waiter asks for the lock
-	requests <-chan string // with the reason; nil: nobody is listened to
+	giveUp   os.Signal // what the command gets when a waiter asks for the lock
+	requests requests  // nil: nobody is listened to
 
 	ttl, grace time.Duration // grace: between TERM and KILL; ttl: 0 where leases have no deadline
 	killOnLost bool          // no TERM when the lease is lost
@@ -84,8 +84,7 @@ func (s *supervisor) supervise() {
 				s.end(exitLost)
 			}
 		case why := <-s.requests:
-			s.requests = nil
-			tellAsked("%s: a waiter asks for the lock: %s; sending %v to the command", s.name(), why, s.giveUp)
+			tellAsked("%s: a waiter asks for the lock: %s; sending %s to the command", s.name(), why, signalName(s.giveUp))
 			s.pass(s.giveUp) //mutant:run-gives-up
 		case <-over:
 			if !s.ending {
