@@ -138,7 +138,8 @@ func cause(err error, where string, waited time.Duration) string {
 		text = "there is no host " + dns.Name
 	case errors.As(err, &dns):
 		text = "the name service does not answer for " + dns.Name
-	case text == "", silent(text): // by the text: that our own time was over is in the error beside a refusal too
+	// By the text: that our own time was over is in the error beside a refusal too.
+	case text == "", silent(text): //mutant:cmd-silence-by-its-text
 		text = "no answer"
 		if waited >= time.Second {
 			text += " within " + waited.Round(100*time.Millisecond).String()

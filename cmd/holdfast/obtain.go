@@ -29,7 +29,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	}
 	done := make(chan result, 1)
 	go func() {
-		leases, err := j.ask(ctx, locks)
+		leases, err := j.askOn(ctx, locks)
 		done <- result{leases, err}
 	}()
 	for {
@@ -86,6 +86,31 @@ func (j *job) asksFor() time.Duration {
 		return tryFor //mutant:cmd-try-is-bounded
 	}
 	return 0
+}
+
+// againAfter is how long a store is left alone that did not answer, where -w has time left.
+const againAfter = 500 * time.Millisecond
+
+// askOn asks, and where -w was given asks again until its time is over while the store does
+// not answer: it may be back by then.
+func (j *job) askOn(ctx context.Context, locks *holdfast.Locker) (*holdfast.LeaseSet, error) {
+	var before error
+	for {
+		leases, err := j.ask(ctx, locks)
+		away := errors.Is(err, holdfast.ErrUnavailable)
+		if before != nil && !away && ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, holdfast.ErrHeld) {
+			return nil, before // this time there was no time to find out more
+		}
+		if !away || !j.waits || ctx.Err() != nil { //mutant:cmd-store-that-comes-back
+			return leases, err
+		}
+		before = err
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(againAfter):
+		}
+	}
 }
 
 // ask takes all names, or tries to.

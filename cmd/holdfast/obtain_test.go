@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -61,6 +63,51 @@ func TestNothingIsToldOfAWaitBehindItsRefusal(t *testing.T) {
 	stderr.waits((&queue{name: "a"}).record("waiting for a"))
 	if lines := strings.Count(told.String(), "\n"); lines != 1 || !strings.Contains(told.String(), eventRefused) {
 		t.Errorf("%d lines, want the refusal alone:\n%s", lines, &told)
+	}
+}
+
+// With -w a store that is away is asked again until the time is over, whether or not the lock is
+// waited for; without it is not.
+func TestAStoreThatComesBackInTimeIsAskedAgain(t *testing.T) {
+	for _, c := range []struct {
+		what     string
+		j        job
+		away     time.Duration
+		obtained bool
+		over     time.Duration // when it ends at the earliest
+	}{
+		{"-n -w 1m", job{try: true, waits: true, wait: duration(time.Minute)}, 40 * time.Second, true, 40 * time.Second},
+		{"-w 1m", job{waits: true, wait: duration(time.Minute)}, 40 * time.Second, true, 40 * time.Second},
+		{"-w 1m, and it is away for longer", job{waits: true, wait: duration(time.Minute)}, time.Hour, false, time.Minute},
+		{"-n", job{try: true}, 40 * time.Second, false, 0},
+		{"no flag", job{}, 40 * time.Second, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mem, start := memstore.New(), time.Now()
+			mem.Fail(func(string, string) error {
+				if time.Since(start) < c.away {
+					return syscall.ECONNRESET
+				}
+				return nil
+			})
+			j := c.j
+			j.names, j.where, j.begun = []string{"a"}, "memory", start
+			locks, err := holdfast.New(mem, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locks.Close()
+			leases, err := j.acquire(locks, nil)
+			if took := time.Since(start); (err == nil) != c.obtained || took < c.over || took > c.away+time.Second {
+				t.Errorf("%s: %v after %v", c.what, err, took)
+			}
+			if end := (*exitError)(nil); err != nil && (!errors.As(err, &end) || end.code != exitUnavailable || !strings.Contains(err.Error(), "connection reset")) {
+				t.Errorf("%s: %v, want that the connection was reset", c.what, err)
+			}
+			if leases != nil {
+				_ = leases.Release()
+			}
+		})
 	}
 }
 

@@ -64,6 +64,9 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
   holdfast hold nightly --json`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.ArgsLenAtDash() > 0 { // what follows would be names
+				return errors.New("hold runs no command: holdfast run NAME -- COMMAND")
+			}
 			if err := j.readClaim(cmd, args); err != nil {
 				return err
 			}

@@ -57,7 +57,6 @@ with Lock("demo") as lock:
 with Lock("stopped", "--ttl", "3") as lock:
     os.kill(lock.holdfast.pid, signal.SIGSTOP)
     assert lock.lost.wait(100), "nobody says that it is over"
-    os.kill(lock.holdfast.pid, signal.SIGCONT)
 print("done")
 `,
 	} {

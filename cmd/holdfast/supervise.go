@@ -84,8 +84,8 @@ func (s *supervisor) supervise() {
 				s.end(exitLost)
 			}
 		case why := <-s.requests:
-			tellAsked("%s: a waiter asks for the lock: %s; sending %s to the command", s.name(), why, signalName(s.giveUp))
-			s.pass(s.giveUp) //mutant:run-gives-up
+			tellAsked("%s: a waiter asks for the lock: %s; sending %s to the command", s.name(), why, signalName(s.giveUp)) //mutant:run-asked-again
+			s.pass(s.giveUp)                                                                                                //mutant:run-gives-up
 		case <-over:
 			if !s.ending {
 				tell("%s: the command ran past --at-most-for %v; stopping it", s.name(), s.atMost)
