@@ -175,7 +175,7 @@ func (h *notifications) wake(notification store.Notification) (holds []*hold) {
 	if of != nil {
 		holds = append(holds, of) //mutant:asked-with-next-renewal
 	}
-	if ch == nil && of == nil {
+	if ch == nil && of == nil && notification.Token == 0 { // else it is of a grant
 		h.unheard.add(notification.ID) //mutant:unheard-is-forgotten
 	}
 	return holds
