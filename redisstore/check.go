@@ -88,7 +88,11 @@ func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []store.Finding, at *reading) {
 	// Once before, so that to connect and log in is no part of the round trip
 	// by which the clock is read.
-	if err := server.Time(ctx).Err(); err != nil {
+	if err := server.Time(ctx).Err(); err != nil && forbids(err.Error()) {
+		f := s.rights(ctx, server)
+		f.About = "server"
+		return []store.Finding{f}, nil
+	} else if err != nil {
 		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}, nil
 	}
 	pipe := server.Pipeline()
@@ -103,7 +107,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	}
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		all = append(all, store.Finding{About: "server", Warning: true, Run: "redis-cli ACL SETUSER NAME +info",
+		all = append(all, store.Finding{About: "server", Warning: true, Run: s.grant("+info"),
 			Found: "version, role, persistence, eviction and memory were not checked: this user may not run INFO; grant it +info"})
 	case err != nil:
 		return []store.Finding{{About: "server", Err: err}}, nil
