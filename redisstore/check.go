@@ -204,7 +204,13 @@ func (s *Store) role(info string) store.Finding {
 // primary that comes back empty, and forget all as well.
 func (s *Store) persistence(info string) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
-	if redisinfo.Field(info, "aof_enabled") != "0" {
+	switch redisinfo.Field(info, "aof_enabled") {
+	case "0":
+	case "": //mutant:redis-file-unknown
+		f.Warning = true
+		f.Found = "not checked: the server does not say whether it has an append-only file, without which a restart loses what came after the last snapshot, or all"
+		return f
+	default:
 		if redisinfo.Field(info, "aof_last_write_status") == "err" { //mutant:redis-disk-full
 			f.Err = fmt.Errorf("%w: the server cannot write its append-only file, as on a full disk, and takes no writes until it can: make room on its disk", store.ErrUnavailable)
 		}

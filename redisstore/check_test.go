@@ -134,7 +134,7 @@ func TestDangersOfPersistenceAreFound(t *testing.T) {
 		"with a replica and a file": {"role:master\naof_enabled:1\nconnected_slaves:1\naof_last_write_status:ok\n", "an append-only file", store.LevelOK},
 		"a full disk":               {"role:master\naof_enabled:1\nconnected_slaves:0\naof_last_write_status:err\n", "full disk", store.LevelFailure},
 		"a full disk for snapshots": {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:err\n", "full disk", store.LevelWarning},
-		"it does not say":           {"role:master\n", "an append-only file", store.LevelOK},
+		"it does not say":           {"role:master\n", "not checked", store.LevelWarning},
 	} {
 		if f := (&Store{}).persistence(c.info); f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
 			t.Errorf("%s: %s %q, want %s with %q", name, f.Level(), f.Text(), c.want, c.says)
