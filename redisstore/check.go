@@ -158,7 +158,7 @@ func (s *Store) version(info string) store.Finding {
 // role tells whether the server takes writes, and who would take its place. In
 // a cluster a replica is as it should be.
 func (s *Store) role(info string) store.Finding {
-	f := store.Finding{About: "role", Found: fmt.Sprintf("%s, %s replicas", redisinfo.Field(info, "role"), redisinfo.Field(info, "connected_slaves"))}
+	f := store.Finding{About: "role", Found: redisinfo.Field(info, "role") + ", " + redisinfo.Replicas(info)}
 	if redisinfo.Field(info, "role") == "slave" {
 		f.Found = "replica of " + net.JoinHostPort(redisinfo.Field(info, "master_host"), redisinfo.Field(info, "master_port"))
 		if link := redisinfo.Field(info, "master_link_status"); link != "up" {

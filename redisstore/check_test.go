@@ -216,7 +216,7 @@ func TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther(t *t
 	s := storeOn(t, clusterClient(t, masters), nil)
 	defer s.Close()
 	for _, m := range masters {
-		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelWarning || !strings.HasPrefix(f.Text(), "master, 1 replicas") || !strings.Contains(f.Text(), "?replicas=1") {
+		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelWarning || !strings.HasPrefix(f.Text(), "master, 1 replica;") || !strings.Contains(f.Text(), "?replicas=1") {
 			t.Errorf("%s %q", f.Level(), f.Text())
 		}
 	}
