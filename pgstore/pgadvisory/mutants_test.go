@@ -28,6 +28,8 @@ func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 		{"a session that holds is idle", "Session_OneForAllRoundsAndNoneWhenNobodyNeedsIt", "pg-session-unused", mutant.Value("len(s.holds) >= 0")},
 		{"a server that says nothing is waited for", "Session_OnAServerOfItsOwn/OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", "pg-session-patience", mutant.Value("context.WithTimeout(s.life, 1000*s.patience)")},
 		{"a grant is for somebody", "Session_RightsThatSuffice", "pg-session-grant-names-its-user", mutant.Cond("err == nil && len(rows) < 0")},
+		{"a session without tokens is ok", "Session_ACheckWarnsWhereThereAreNoTokens", "pg-session-no-tokens-told", mutant.Cond("WAS && false")},
+		{"a session that is open tells nothing of tokens", "Session_ACheckWarnsWhereThereAreNoTokens", "pg-session-no-tokens-told", mutant.Cond("WAS && !open")},
 		{"any sequence will do", "Session_WhatIsNotOursIsLeftAlone", "pg-session-sequence", mutant.Cond("WAS && false")},
 		{"a pair is looked for as a number", "Key_IsThatOfTheServersOwnFunctions", "pg-session-key-kind", mutant.Value(`"1"`)},
 		{"a key may be written in any way", "Key_WhatIsNearlyAKeyIsInvalid", "pg-key-written-one-way", mutant.Cond("k == (Key{})")},

@@ -90,6 +90,30 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	}
 }
 
+// Nothing can refuse a late holder then. Who has a session is warned too.
+func TestSession_ACheckWarnsWhereThereAreNoTokens(t *testing.T) {
+	addr := sharedAddr(t)
+	pool, schema := poolOn(t, addr), apart(t, addr)
+	for _, c := range []struct {
+		o     *Options
+		level store.Level
+		says  string
+	}{
+		{nil, store.LevelWarning, "none: "}, {&Options{Tokens: true, Schema: schema}, store.LevelOK, schema},
+	} {
+		u := newUser(t, pool, c.o)
+		for _, open := range []bool{false, true} {
+			if open {
+				u.take(fresh())
+			}
+			found := u.Check(t.Context())
+			if f := found[len(found)-1]; f.About != "tokens" || f.Level() != c.level || !strings.Contains(f.Text(), c.says) || f.Warning != strings.Contains(f.Text(), "?tokens=1") {
+				t.Errorf("tokens %v, a session open %v: %s: %s %q", c.o != nil, open, f.About, f.Level(), f.Text())
+			}
+		}
+	}
+}
+
 func TestSession_WhatIsNotOursIsLeftAlone(t *testing.T) {
 	addr := sharedAddr(t)
 	pool := poolOn(t, addr)

@@ -17,15 +17,19 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	s.mu.Lock()
 	open := s.conn != nil //mutant:pg-session-check-open
 	s.mu.Unlock()
+	tokens := store.Finding{About: "tokens", Found: "from the sequence " + s.sequence}
+	if s.sequence == "" { //mutant:pg-session-no-tokens-told
+		tokens.Warning = true
+		tokens.Found = "none: a holder whose session has ended may work on beside the next, and nothing can refuse it; have tokens drawn (?tokens=1 in the URL), and check them"
+	}
 	if open {
-		return []store.Finding{{About: about, Found: "there is one"}}
+		return []store.Finding{{About: about, Found: "there is one"}, tokens}
 	}
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return []store.Finding{{About: about, Err: err}}
 	}
 	defer s.hangUp(conn)
-	tokens := store.Finding{About: "tokens", Warning: true, Found: "none: a holder whose session has ended may work on beside the next, and nothing can refuse it; have tokens drawn (?tokens=1 in the URL), and check them"}
 	if s.sequence != "" {
 		tokens = s.checkSequence(ctx, conn)
 	}
