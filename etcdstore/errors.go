@@ -35,7 +35,7 @@ func failed(err error) error {
 	err = dialed(err)
 	switch {
 	case slices.ContainsFunc(denied, func(d error) bool { return errors.Is(err, d) }), code == codes.PermissionDenied, code == codes.Unauthenticated:
-		return fmt.Errorf("%w: %w (the package comment of etcdstore has the rights that suffice)", store.ErrDenied, err)
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case code == codes.Unimplemented:
 		return fmt.Errorf("%w: etcd 3.4 or newer is needed: %w", store.ErrUnsupported, err)
 	}

@@ -49,6 +49,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"an end before the watch is not noticed", promises, "etcd-ended-before-the-watch", mutant.Cond("WAS && false")},
 		{"nobody looks once the watch is there again", "TestAWaiterSurvivesCompactionAndALostWatch", "etcd-nobody-looks-once-watch", mutant.Delete()},
 		{"an ask waits though no member can be connected to", unheard, "etcd-unreachable", mutant.Cond("WAS && false")},
+		{"a host that is not there has no name", "TestAHostThatIsNotThereIsNamed", "etcd-host-that-is-not-there", mutant.Return(`&dialError{text, &net.DNSError{Err: "no such host", IsNotFound: true}}`)},
 		{"why no member can be connected to is text alone", unheard, "etcd-dial-cause", mutant.Return("&dialError{text, errors.New(cause.Error())}")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a late join is left", arrives, "record-late-join-is-called", mutant.Cond("WAS && false")},

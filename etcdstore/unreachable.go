@@ -97,7 +97,6 @@ func (e *dialError) Unwrap() error { return e.cause }
 var dialCauses = map[string]error{
 	syscall.ECONNREFUSED.Error(): syscall.ECONNREFUSED,
 	syscall.Errno(10061).Error(): syscall.Errno(10061),
-	"no such host":               &net.DNSError{Err: "no such host", IsNotFound: true},
 }
 
 // dialed returns a dialError for what gRPC says of a connection that could not be
@@ -108,6 +107,11 @@ func dialed(err error) error {
 		return err
 	}
 	text = strings.TrimSuffix(text, `"`)
+	if of, is := strings.CutSuffix(text, ": no such host"); is { // dial tcp: lookup NAME on SERVER
+		_, name, _ := strings.Cut(of, "lookup ")
+		name, _, _ = strings.Cut(name, " on ")
+		return &dialError{text, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}} //mutant:etcd-host-that-is-not-there
+	}
 	for end, cause := range dialCauses {
 		if strings.HasSuffix(text, end) {
 			return &dialError{text, cause} //mutant:etcd-dial-cause

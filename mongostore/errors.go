@@ -53,7 +53,7 @@ func (b *backend) failed(err error) error {
 	case strings.Contains(err.Error(), "connection refused") && !errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err) // the driver keeps only the text of that
 	case hasCode(err, unauthorized, authenticationFailed):
-		return tell(store.ErrDenied, " (the package comment of mongostore lists the rights that suffice)")
+		return tell(store.ErrDenied, "")
 	case hasCode(err, badValue) && strings.Contains(err.Error(), "'j'"):
 		return tell(store.ErrUnsupported, ": the server keeps no journal: use the storage engine WiredTiger")
 	case hasCode(err, noChangeStreams, notSupported, unknownStage):

@@ -54,7 +54,7 @@ func (b *backend) failed(err error) error {
 	case is(err, cannotOpen): // behind it comes 18456, which is no definite answer then
 		return fmt.Errorf("the database is not there, or starts, or this login may not use it: %w", err)
 	case is(err, loginDenied, loginDenied2, databaseDenied, objectDenied, columnDenied, createDenied, schemaDenied):
-		return fmt.Errorf("%w: %w (the package comment of mssqlstore lists the rights that suffice)", store.ErrDenied, err)
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case is(err, badColumn, noDefault):
 		return fmt.Errorf("%w: %w: the table is not of this holdfast", store.ErrCorrupt, err)
 	case is(err, readOnly):

@@ -51,7 +51,7 @@ func (b *backend) failed(err error) error {
 	}
 	switch {
 	case is(err, databaseDenied, loginDenied, loginDenied2, tableDenied, columnDenied, rightNeeded):
-		return fmt.Errorf("%w: %w (the package comment of mysqlstore lists the rights that suffice)", store.ErrDenied, err)
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case is(err, noDatabase, unknownDatabase):
 		return fmt.Errorf("%w: %w: make the database, or name another", store.ErrInvalid, err)
 	case is(err, badColumn, noDefault):

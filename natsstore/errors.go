@@ -24,7 +24,7 @@ func (b *backend) failed(err error) error {
 	case store.Definite(err):
 		return fmt.Errorf("%s: %w", b.address, err)
 	case errors.Is(err, nats.ErrPermissionViolation), errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired):
-		return fmt.Errorf("%w: %s: %w (the package comment of natsstore has the rights that suffice)", store.ErrDenied, b.address, err)
+		return fmt.Errorf("%w: %s: %w", store.ErrDenied, b.address, err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return fmt.Errorf("%w: %s: %w: its operator can enable it", store.ErrUnsupported, b.address, err)
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // which is how the driver says it

@@ -27,6 +27,8 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"a caller's function is called no more", "TestTheSettingsOfACallerAreNotChanged", "nats-reconnect-told", mutant.Delete()},
+		{"a first refusal is no server", "TestAClosedPortIsARefusalFromTheFirstReadOn", "nats-first-refusal-known", mutant.Cond("WAS && false")},
+		{"a first failure is not waited for", "TestAClosedPortIsARefusalFromTheFirstReadOn", "nats-first-failure-awaited", mutant.Cond("WAS && false")},
 		{"a session is not closed before its entries go", gone, "nats-session-closed-before-entries", mutant.Stmt("ok := true")},
 		{"a session that has ended is renewed", late, "nats-session-over-renewed", mutant.Return("nil")},
 		{"a renewal that was not answered is lost", "TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain", "nats-renewal-answered-lost", mutant.Cond("false")},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,6 +141,25 @@ func endSessions(t testing.TB, s *Store) {
 	}
 	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The first operation knows it, and not only one that comes after the driver has tried again.
+func TestAClosedPortIsARefusalFromTheFirstReadOn(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s, err := Open("nats://" + testserver.ClosedPort(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range s.List(t.Context(), "") {
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%v, want that the connection was refused", err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

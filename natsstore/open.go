@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,9 +48,18 @@ func Open(rawURL string) (*Store, error) {
 // it first. It copies c, and its errors are those of [Open].
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	var dialed atomic.Pointer[error]
+	failed := make(chan struct{}, 1)
 	own, told := *c, c.ReconnectErrCB
 	own.ReconnectErrCB = func(nc *nats.Conn, err error) {
-		dialed.Store(&err)
+		why := err
+		if errors.Is(err, nats.ErrNoServers) { // all that the driver keeps of a first try that was refused //mutant:nats-first-refusal-known
+			why = fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
+		}
+		dialed.Store(&why)
+		select {
+		case failed <- struct{}{}:
+		default:
+		}
 		if told != nil {
 			told(nc, err) //mutant:nats-reconnect-told
 		}
@@ -67,6 +77,12 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 		return nil, err
 	}
 	b.opened, b.dialed = true, &dialed
+	if !nc.IsConnected() { //mutant:nats-first-failure-awaited
+		select {
+		case <-failed: // the driver calls that at once, in a goroutine of its own
+		case <-time.After(c.Timeout): // it was connected, and is so no more
+		}
+	}
 	return storeOf(b), nil
 }
 

@@ -105,7 +105,7 @@ func (s *Store) failed(what string, err error) error {
 	}
 	switch code(err) {
 	case "42501":
-		return say(store.ErrDenied, "the package comment of pgstore lists the rights that suffice, and its Schema is the SQL that makes the table")
+		return fmt.Errorf("%w: %s on %s: %w", store.ErrDenied, what, s.address, err)
 	case "28000", "28P01":
 		return say(store.ErrDenied, "the server does not let this user in")
 	case "3F000":

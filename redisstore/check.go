@@ -88,7 +88,11 @@ func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []store.Finding, at *reading) {
 	// Once before, so that to connect and log in is no part of the round trip
 	// by which the clock is read.
-	if err := server.Time(ctx).Err(); err != nil {
+	if err := server.Time(ctx).Err(); err != nil && forbids(err.Error()) {
+		f := s.rights(ctx, server)
+		f.About = "server"
+		return []store.Finding{f}, nil
+	} else if err != nil {
 		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}, nil
 	}
 	pipe := server.Pipeline()
@@ -103,7 +107,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	}
 	switch {
 	case errors.Is(err, store.ErrDenied):
-		all = append(all, store.Finding{About: "server", Warning: true, Run: "redis-cli ACL SETUSER NAME +info",
+		all = append(all, store.Finding{About: "server", Warning: true, Run: s.grant("+info"),
 			Found: "version, role, persistence, eviction and memory were not checked: this user may not run INFO; grant it +info"})
 	case err != nil:
 		return []store.Finding{{About: "server", Err: err}}, nil
@@ -154,7 +158,7 @@ func (s *Store) version(info string) store.Finding {
 // role tells whether the server takes writes, and who would take its place. In
 // a cluster a replica is as it should be.
 func (s *Store) role(info string) store.Finding {
-	f := store.Finding{About: "role", Found: fmt.Sprintf("%s, %s replicas", redisinfo.Field(info, "role"), redisinfo.Field(info, "connected_slaves"))}
+	f := store.Finding{About: "role", Found: redisinfo.Field(info, "role") + ", " + redisinfo.Replicas(info)}
 	if redisinfo.Field(info, "role") == "slave" {
 		f.Found = "replica of " + net.JoinHostPort(redisinfo.Field(info, "master_host"), redisinfo.Field(info, "master_port"))
 		if link := redisinfo.Field(info, "master_link_status"); link != "up" {
@@ -200,7 +204,13 @@ func (s *Store) role(info string) store.Finding {
 // primary that comes back empty, and forget all as well.
 func (s *Store) persistence(info string) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
-	if redisinfo.Field(info, "aof_enabled") != "0" {
+	switch redisinfo.Field(info, "aof_enabled") {
+	case "0":
+	case "": //mutant:redis-file-unknown
+		f.Warning = true
+		f.Found = "not checked: the server does not say whether it has an append-only file, without which a restart loses what came after the last snapshot, or all"
+		return f
+	default:
 		if redisinfo.Field(info, "aof_last_write_status") == "err" { //mutant:redis-disk-full
 			f.Err = fmt.Errorf("%w: the server cannot write its append-only file, as on a full disk, and takes no writes until it can: make room on its disk", store.ErrUnavailable)
 		}

@@ -134,7 +134,7 @@ func TestDangersOfPersistenceAreFound(t *testing.T) {
 		"with a replica and a file": {"role:master\naof_enabled:1\nconnected_slaves:1\naof_last_write_status:ok\n", "an append-only file", store.LevelOK},
 		"a full disk":               {"role:master\naof_enabled:1\nconnected_slaves:0\naof_last_write_status:err\n", "full disk", store.LevelFailure},
 		"a full disk for snapshots": {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:err\n", "full disk", store.LevelWarning},
-		"it does not say":           {"role:master\n", "an append-only file", store.LevelOK},
+		"it does not say":           {"role:master\n", "not checked", store.LevelWarning},
 	} {
 		if f := (&Store{}).persistence(c.info); f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
 			t.Errorf("%s: %s %q, want %s with %q", name, f.Level(), f.Text(), c.want, c.says)
@@ -155,7 +155,7 @@ func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
 	}
 	blind := storeOn(t, user(t, server, "blind", "-@all", "+ping"), nil)
 	defer blind.Close()
-	if f := found(t, blind, "server"); !errors.Is(f.Err, store.ErrDenied) {
+	if f := found(t, blind, "server"); !errors.Is(f.Err, store.ErrDenied) || strings.Contains(f.Text(), "package") {
 		t.Errorf("for a user who may not lock: %q", f.Text())
 	}
 }
@@ -168,22 +168,29 @@ func TestWhoMayNotLockIsFound(t *testing.T) {
 			t.Parallel()
 			server := start(t)
 			for who, c := range map[string]struct {
-				rights []string
-				want   store.Level
-				says   string
+				rights    []string
+				want      store.Level
+				says, run string
 			}{
-				"all":    {rights(t), store.LevelOK, "may run"},
-				"reader": {[]string{"~*", "&*", "-@all", "+@read", "+time", "+info"}, store.LevelFailure, "+eval "},
-				"few":    {append(rights(t), "-set", "-hdel"), store.LevelFailure, "+hdel +set"},
-				"some":   {append(rights(t), "resetkeys", "~holdfast:{jobs*"), store.LevelWarning, "holdfast:*"},
+				"all":       {rights(t), store.LevelOK, "may run", ""},
+				"reader":    {[]string{"~*", "&*", "-@all", "+@read", "+time", "+info"}, store.LevelFailure, "+eval ", "ACL SETUSER reader +del +eval "},
+				"few":       {append(rights(t), "-set", "-hdel"), store.LevelFailure, "+hdel +set", "ACL SETUSER few +hdel +set"},
+				"some":      {append(rights(t), "resetkeys", "~holdfast:{jobs*"), store.LevelWarning, "holdfast:*", ""},
+				"deaf":      {append(rights(t), "-subscribe"), store.LevelOK, "waiters poll", "ACL SETUSER deaf +subscribe +ping '&holdfast:*'"},
+				"it's":      {append(rights(t), "resetchannels"), store.LevelOK, "waiters poll", `ACL SETUSER 'it'\''s' +publish +subscribe +ping '&holdfast:*'`},
+				"clockless": {append(rights(t), "-time", "-publish"), store.LevelFailure, "lacks +time", "ACL SETUSER clockless +time"},
 			} {
 				s := storeOn(t, user(t, server, who, c.rights...), nil)
 				defer s.Close()
-				f := found(t, s, "rights")
+				about := "rights"
+				if who == "clockless" { // nothing else can be found
+					about = "server"
+				}
+				f := found(t, s, about)
 				if f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
 					t.Errorf("%s: %s %q, want %s with %q", who, f.Level(), f.Text(), c.want, c.says)
 				}
-				if (c.want == store.LevelFailure) != (errors.Is(f.Err, store.ErrDenied) && strings.Contains(f.Run, "ACL SETUSER")) {
+				if (c.want == store.LevelFailure) != errors.Is(f.Err, store.ErrDenied) || (f.Run != "") != (c.run != "") || !strings.Contains(f.Run, c.run) {
 					t.Errorf("%s: %v, to be run: %q", who, f.Err, f.Run)
 				}
 			}
@@ -209,7 +216,7 @@ func TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther(t *t
 	s := storeOn(t, clusterClient(t, masters), nil)
 	defer s.Close()
 	for _, m := range masters {
-		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelWarning || !strings.HasPrefix(f.Text(), "master, 1 replicas") || !strings.Contains(f.Text(), "?replicas=1") {
+		if f := found(t, s, "role of "+m.Addr); f.Level() != store.LevelWarning || !strings.HasPrefix(f.Text(), "master, 1 replica;") || !strings.Contains(f.Text(), "?replicas=1") {
 			t.Errorf("%s %q", f.Level(), f.Text())
 		}
 	}

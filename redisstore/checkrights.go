@@ -1,11 +1,13 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,30 +16,33 @@ import (
 
 // rights tells whether this user may lock. It sends the commands without which there is
 // no lock, in a form that changes nothing: the server looks whether the user may run them
-// before all else. Only HSET is not among them, as it cannot be run without writing, and
-// PUBLISH, without which waiters poll. ACL DRYRUN would tell the same, to who has the
-// right to ask for it, which no lock needs.
+// before all else. Only HSET is not among them, as it cannot be run without writing. ACL DRYRUN
+// would tell the same, to who has the right to ask for it, which no lock needs.
 func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding {
 	f := store.Finding{About: "rights", Found: "this user may run the commands that locks need"}
 	pipe := server.Pipeline()
-	key := s.key("holdfast doctor " + store.NewProcess().String())
+	me := store.NewProcess() // nobody listens for it
+	key := s.key("holdfast doctor " + me.String())
 	for _, args := range [][]any{
 		{"evalsha", strings.Repeat("0", 40), 1, key}, {"eval", "return 0", 1, key},
 		{"mget", key}, {"exists", key}, {"set", key, "", "XX"},
 		{"hmget", key, "x"}, {"hdel", key, "x"}, {"del", key}, {"pexpire", key, 1},
+		{"time"}, {"publish", s.channel(me), ""},
 	} {
 		pipe.Do(ctx, args...)
 	}
 	sent, err := pipe.Exec(ctx)
 	if answered := redis.Error(nil); err != nil && !errors.As(err, &answered) {
-		f.Err = s.failed("try the commands that locks need", err)
+		f.Found, f.Err = "", s.failed("try the commands that locks need", err)
 		return f
 	}
-	var missing []string
+	var missing, wakes []string
 	for _, c := range sent {
 		err := c.Err()
 		switch {
 		case err == nil || !forbids(err.Error()):
+		case c.Name() == "publish": // without it locks work
+			wakes = append(wakes, "+publish")
 		case has(err.Error(), "keys", " a key"): // to some names only
 			f.Warning = true
 			f.Found = fmt.Sprintf("this user may not use every key below %s*: names outside of its rights are refused to it", s.prefix)
@@ -47,8 +52,52 @@ func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding 
 	}
 	if len(missing) > 0 { //mutant:redis-rights-are-checked
 		slices.Sort(missing)
-		f.Err = fmt.Errorf("%w: %s: this user cannot lock, it lacks %s (the package comment of redisstore lists the rights that suffice)", store.ErrDenied, s.address, strings.Join(missing, " "))
-		f.Run = "redis-cli ACL SETUSER NAME " + strings.Join(missing, " ")
+		f.Found = ""
+		f.Err = fmt.Errorf("%w: %s: this user cannot lock, it lacks %s", store.ErrDenied, s.address, strings.Join(missing, " "))
+		f.Run = s.grant(missing...)
+		return f
+	}
+	if c, ok := server.(*redis.Client); ok && !hears(ctx, c, s.channel(me)) { //mutant:redis-hearing-is-checked
+		wakes = append(wakes, "+subscribe", "+ping")
+	}
+	if len(wakes) > 0 {
+		f.Found += ", and lacks " + strings.Join(wakes, " ") + " or the channels " + s.prefix + "*, without which waiters poll"
+		f.Run = s.grant(append(wakes, "&"+s.prefix+"*")...)
 	}
 	return f
+}
+
+// hears reports whether this user may subscribe to the channel, or that cannot be told.
+func hears(ctx context.Context, c *redis.Client, channel string) bool {
+	sub := c.Subscribe(ctx, channel)
+	defer sub.Close()
+	_, err := sub.ReceiveTimeout(ctx, 2*time.Second)
+	return err == nil || !forbids(err.Error())
+}
+
+// grant is the command that gives this user the rights.
+func (s *Store) grant(rights ...string) string {
+	user := ""
+	switch c := s.client.(type) {
+	case *redis.Client:
+		user = c.Options().Username
+	case *redis.ClusterClient:
+		user = c.Options().Username
+	}
+	args := []string{"redis-cli ACL SETUSER", quoted(cmp.Or(user, "default"))} //mutant:redis-grant-names-its-user
+	for _, r := range rights {
+		args = append(args, quoted(r))
+	}
+	return strings.Join(args, " ")
+}
+
+// quoted is a word as a shell takes it for one.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+-_.:@/|", r)
+	}
+	if word != "" && strings.TrimFunc(word, plain) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -24,7 +24,7 @@ func (s *Store) failed(what string, err error) error {
 	}
 	switch {
 	case forbids(text), has(text, "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH "):
-		return fmt.Errorf("%w: %s on %s: %w (the package comment of redisstore lists the rights that suffice)", store.ErrDenied, what, s.address, err)
+		return fmt.Errorf("%w: %s on %s: %w", store.ErrDenied, what, s.address, err)
 	case has(text, "WRONGTYPE"):
 		return fmt.Errorf("%w: %s on %s: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt, what, s.address)
 	case has(text, "CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):

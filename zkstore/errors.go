@@ -23,7 +23,7 @@ func (b *backend) failed(err error) error {
 	case err == nil || store.Definite(err):
 		return err
 	case errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrInvalidACL):
-		return fmt.Errorf("%w: %w (the package comment of zkstore has the rights that suffice)", store.ErrDenied, err)
+		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	}
 	if last := b.dialed.Load(); last != nil && *last != nil && errors.Is(err, zk.ErrNoServer) {
 		err = fmt.Errorf("%w: %w", err, *last) // the driver does not say why

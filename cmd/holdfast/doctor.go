@@ -206,8 +206,12 @@ func promises(d store.Description) [][2]string {
 	if d.Tokens != "" {
 		tokens = "each larger than all before; one can be smaller " + d.Tokens
 	}
+	ttl := fmt.Sprintf("%v to %v, in steps of %v", d.MinTTL, d.MaxTTL, d.Tick)
+	if d.MaxTTL == 0 { //mutant:cmd-no-ttl
+		ttl = "none: a hold lasts as long as its session"
+	}
 	all := [][2]string{
-		{"TTL", fmt.Sprintf("%v to %v, in steps of %v", d.MinTTL, d.MaxTTL, d.Tick)},
+		{"TTL", ttl},
 		{"a killed holder", "its names come free " + string(d.Crash)},
 		{"loses", loses},
 		{"tokens", tokens},

@@ -106,7 +106,12 @@ func say(err error, name, where string, waited time.Duration) error {
 		}
 		return &message{about(name, where, why), err}
 	}
-	return &message{about(name, where, rest(err.Error(), where, "invalid")), err}
+	text := about(name, where, rest(err.Error(), where, "invalid"))
+	const see = "; see 'holdfast doctor'"
+	if short := strings.TrimSuffix(text, "."); errors.Is(err, store.ErrDenied) && utf8.RuneCountInString(short+see) <= lineLength-len(linePrefix) { //mutant:cmd-denied-see-doctor
+		text = short + see
+	}
+	return &message{text, err}
 }
 
 // kindOf is a kind of lock as the flags name it.

@@ -103,6 +103,8 @@ var mutants = []mutant.Broken{
 	one("a line has any length", "TestALineIsCutInItsMiddle", "cmd-line-length", mutant.Cond("true")),
 	one("a long place is not cut", "TestTheCauseIsNotCutForTheStore", "cmd-cause-is-kept", mutant.Cond("false")),
 	one("a cause is told with the store again", "TestAnErrorHasItsCauseOnce", "cmd-cause-once", mutant.Cond("WAS || true")),
+	one("a TTL of nothing is promised", "TestDoctorPromisesNoTTLWhereThereIsNone", "cmd-no-ttl", mutant.Cond("WAS && false")),
+	one("who is denied is not sent to doctor", "TestAnErrorHasItsCauseOnce", "cmd-denied-see-doctor", mutant.Cond("WAS && false")),
 	one("the store's settings are told by each run", "TestAClosedPortIsOneLineAndSoon/Redis", "cmd-settings-are-doctors", mutant.Value("settings && false || p.told[text]")),
 	one("a run tells the settings of a store that lives", "TestCommandOnRedis/a-skip-is-silent", "cmd-settings-are-doctors", mutant.Value("settings && false || p.told[text]")),
 	one("a store that is away is asked for once", "TestAStoreThatComesBackInTimeIsAskedAgain", "cmd-store-that-comes-back", mutant.Cond("true")),

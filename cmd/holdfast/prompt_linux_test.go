@@ -109,6 +109,12 @@ func TestAClosedPortIsOneLineAndSoon(t *testing.T) {
 			if !strings.HasPrefix(line, "holdfast: a: ") || !strings.Contains(line, "connection refused") || strings.Contains(line, "secret") {
 				t.Errorf("it does not tell name and cause: %q", line)
 			}
+			if name == "PostgreSQL session" { // of which there is no ls
+				return
+			}
+			if line := says(t, exitUnavailable, time.Second, "ls", "--store", url); !strings.Contains(line, "connection refused") {
+				t.Errorf("ls does not tell the cause: %q", line)
+			}
 		})
 	}
 }
@@ -266,7 +272,9 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 	}{
 		{wrapped(holdfast.ErrUnavailable, "READONLY You can't write against a read only replica."), "x", where, 0, "x: " + where + ": READONLY You can't write against a read only replica."},
 		{wrapped(holdfast.ErrUnavailable, "dial tcp h:6379: i/o timeout"), "x", where, 2 * time.Second, "x: " + where + ": no answer within 2s"},
-		{wrapped(holdfast.ErrDenied, "WRONGPASS invalid username-password pair"), "x", where, 0, "x: " + where + ": not allowed: WRONGPASS invalid username-password pair"},
+		{wrapped(holdfast.ErrDenied, "WRONGPASS invalid username-password pair"), "x", where, 0, "x: " + where + ": not allowed: WRONGPASS invalid username-password pair; see 'holdfast doctor'"},
+		{wrapped(holdfast.ErrDenied, "NOPERM no rights."), "x", where, 0, "x: " + where + ": not allowed: NOPERM no rights; see 'holdfast doctor'"},
+		{wrapped(holdfast.ErrDenied, strings.Repeat("n", 90)), "x", where, 0, "x: " + where + ": not allowed: " + strings.Repeat("n", 90)},
 		{wrapped(holdfast.ErrInvalid, "TTL 2m0s is over the store's greatest, 1m0s"), "x", where, 0, "x: " + where + ": TTL 2m0s is over the store's greatest, 1m0s"},
 		{fmt.Errorf("lock: %w", &store.MismatchError{Have: store.Full, Want: 3}), "x", where, 0, "x: in use as a lock, you asked for --slots K/3: all who use a name must ask for the same kind"},
 		{refused("a:1: dial tcp a:1: connect: connection refused; b:1: i/o timeout"), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed: a:1: connection refused; b:1: i/o timeout"},

@@ -55,6 +55,8 @@ func TestEachSchemeOpensItsStore(t *testing.T) {
 		"rediss+sentinel://127.0.0.1:1/m/2":                      "Redis behind Sentinel 127.0.0.1:1, master m, database 2",
 
 		"postgres://u:secret@127.0.0.1:1/locks":                             "PostgreSQL at 127.0.0.1, port 1, database locks",
+		"postgres://u:secret@127.0.0.1:1":                                   "PostgreSQL at 127.0.0.1, port 1",
+		"postgres+session://u:secret@127.0.0.1:1":                           "PostgreSQL at 127.0.0.1, port 1, a session",
 		"postgresql://u@127.0.0.1/locks?schema=ops&table=l&sslmode=disable": "PostgreSQL at 127.0.0.1, port 5432, database locks",
 		"postgres+session://u:secret@127.0.0.1:1/locks":                     "PostgreSQL at 127.0.0.1, port 1, database locks, a session",
 		"postgresql+session://u@127.0.0.1/locks?schema=ops&tokens=1":        "PostgreSQL at 127.0.0.1, port 5432, database locks, a session",

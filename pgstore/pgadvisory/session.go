@@ -183,7 +183,7 @@ func (s *Store) Describe() store.Description {
 			store.PromiseBlock:       "there are no blocks of tokens",
 			store.PromiseDetach:      "an advisory lock cannot leave its session",
 			store.PromisePositionTTL: "there are no queue positions",
-			store.PromiseInspect:     "pg_locks has the numbers of advisory locks and not their names; pgadvisory.KeyOf has the number of a name",
+			store.PromiseInspect:     "pg_locks has the numbers of advisory locks and not their names",
 			store.PromiseTotals:      "an advisory lock has no slots",
 			store.PromiseGiveUp:      "nobody waits in a queue",
 			store.PromiseUntil:       "nobody knows when a session ends",

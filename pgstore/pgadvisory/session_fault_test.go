@@ -444,7 +444,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		if err := <-answered; err != nil {
 			t.Fatal(err)
 		}
-		if found := u.Check(t.Context()); len(found) != 1 || found[0].Err != nil || dials.Load() != 2 {
+		if found := u.Check(t.Context()); len(found) != 2 || found[0].Err != nil || dials.Load() != 2 {
 			t.Errorf("beside an open one there are %d dials, Check: %+v", dials.Load(), found)
 		}
 	})

@@ -42,7 +42,11 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 		if _, err := u.Ask(t.Context(), u.claim("a", 1)); !errors.Is(err, store.ErrDenied) || !strings.Contains(err.Error(), notification) {
 			t.Fatalf("%v, want ErrDenied with %q", err, notification)
 		}
-		if f := found[len(found)-1]; !errors.Is(f.Err, store.ErrDenied) && !strings.Contains(notification, "package comment") {
+		f := found[len(found)-1]
+		if f.About != "tokens" || f.Err != nil && (!errors.Is(f.Err, store.ErrDenied) || !strings.Contains(f.Run, " TO "+role+";\n")) {
+			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
+		}
+		if f.Err == nil && !strings.Contains(notification, "permission denied for schema") { // which a look does not tell
 			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
 		}
 	}
@@ -57,7 +61,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	}
 	plain.release(h)
 
-	denied("pgadvisory.Schema has the SQL")
+	denied("it is missing; have somebody make it who may")
 	made, err := Schema(&Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +72,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	run(`GRANT USAGE ON SEQUENCE ` + schema + `.holdfast_tokens TO ` + role)
 	denied("USAGE and SELECT on the sequence")
 	run(`GRANT SELECT ON SEQUENCE ` + schema + `.holdfast_tokens TO ` + role)
-	denied("the package comment of pgadvisory lists the rights")
+	denied("permission denied for schema " + schema)
 	run(`GRANT USAGE ON SCHEMA ` + schema + ` TO ` + role)
 	u := newUser(t, pool, &Options{Tokens: true, Schema: schema})
 	if found := u.Check(t.Context()); len(found) != 2 || found[0].Level() != store.LevelOK || found[1].Level() != store.LevelOK {
@@ -83,6 +87,30 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	again := newUser(t, admin, &Options{Tokens: true, Schema: schema})
 	if h := again.take(fresh()); h.Token <= first.Token {
 		t.Fatalf("token %d of a sequence made anew, after %d", h.Token, first.Token)
+	}
+}
+
+// Nothing can refuse a late holder then. Who has a session is warned too.
+func TestSession_ACheckWarnsWhereThereAreNoTokens(t *testing.T) {
+	addr := sharedAddr(t)
+	pool, schema := poolOn(t, addr), apart(t, addr)
+	for _, c := range []struct {
+		o     *Options
+		level store.Level
+		says  string
+	}{
+		{nil, store.LevelWarning, "none: "}, {&Options{Tokens: true, Schema: schema}, store.LevelOK, schema},
+	} {
+		u := newUser(t, pool, c.o)
+		for _, open := range []bool{false, true} {
+			if open {
+				u.take(fresh())
+			}
+			found := u.Check(t.Context())
+			if f := found[len(found)-1]; f.About != "tokens" || f.Level() != c.level || !strings.Contains(f.Text(), c.says) || f.Warning != strings.Contains(f.Text(), "?tokens=1") {
+				t.Errorf("tokens %v, a session open %v: %s: %s %q", c.o != nil, open, f.About, f.Level(), f.Text())
+			}
+		}
 	}
 }
 

@@ -17,15 +17,19 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	s.mu.Lock()
 	open := s.conn != nil //mutant:pg-session-check-open
 	s.mu.Unlock()
+	tokens := store.Finding{About: "tokens", Found: "from the sequence " + s.sequence}
+	if s.sequence == "" { //mutant:pg-session-no-tokens-told
+		tokens.Warning = true
+		tokens.Found = "none: a holder whose session has ended may work on beside the next, and nothing can refuse it; have tokens drawn (?tokens=1 in the URL), and check them"
+	}
 	if open {
-		return []store.Finding{{About: about, Found: "there is one"}}
+		return []store.Finding{{About: about, Found: "there is one"}, tokens}
 	}
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return []store.Finding{{About: about, Err: err}}
 	}
 	defer s.hangUp(conn)
-	tokens := store.Finding{About: "tokens", Warning: true, Found: "none: a holder whose session has ended may work on beside the next, and nothing can refuse it; have tokens drawn (?tokens=1 in the URL), and check them"}
 	if s.sequence != "" {
 		tokens = s.checkSequence(ctx, conn)
 	}
@@ -40,7 +44,7 @@ func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Fi
 	case err != nil:
 		found.Err = s.failed("look for the sequence "+s.sequence, err)
 	case len(rows) == 0:
-		found.Run = fmt.Sprintf(createSequence, s.sequence) + ";\n" + s.grants()
+		found.Run = fmt.Sprintf(createSequence, s.sequence) + ";\n" + s.grants(ctx, conn)
 		if rows, err = query(ctx, conn, "SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = '"+s.schema+"'"); err != nil {
 			found.Err = s.failed("look for the schema "+s.schema, err)
 		} else if len(rows) == 0 {
@@ -53,13 +57,17 @@ func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Fi
 	default:
 		found.Found = "from the sequence " + s.sequence
 		if found.Err = s.judgeSequence(rows[0]); found.Err != nil {
-			found.Run = s.grants()
+			found.Run = s.grants(ctx, conn)
 		}
 	}
 	return found
 }
 
-// grants are the rights on the sequence that suffice.
-func (s *Store) grants() string {
-	return "GRANT USAGE ON SCHEMA " + connect.Quote(s.schema) + " TO the_user;\nGRANT USAGE, SELECT ON SEQUENCE " + s.sequence + " TO the_user;\n"
+// grants is the SQL that gives this user the rights on the sequence that suffice.
+func (s *Store) grants(ctx context.Context, conn *pgconn.PgConn) string {
+	user := "the_user"
+	if rows, err := query(ctx, conn, "SELECT quote_ident(current_user)"); err == nil && len(rows) > 0 { //mutant:pg-session-grant-names-its-user
+		user = rows[0][0]
+	}
+	return "GRANT USAGE ON SCHEMA " + connect.Quote(s.schema) + " TO " + user + ";\nGRANT USAGE, SELECT ON SEQUENCE " + s.sequence + " TO " + user + ";\n"
 }

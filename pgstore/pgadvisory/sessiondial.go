@@ -174,7 +174,7 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 				return s.failed(what, err)
 			}
 		case "42501":
-			return fmt.Errorf("%w: %s on %s: it is missing; have somebody make it who may: pgadvisory.Schema has the SQL: %w", store.ErrDenied, what, s.address, err)
+			return fmt.Errorf("%w: %s on %s: it is missing; have somebody make it who may: %w", store.ErrDenied, what, s.address, err)
 		default:
 			return s.failed(what, err)
 		}
@@ -311,7 +311,7 @@ func (s *Store) failed(what string, err error) error {
 	case c == "28000" || c == "28P01":
 		kind, advice = store.ErrDenied, "the server does not let this user in: "
 	case c == "42501":
-		kind, advice = store.ErrDenied, "the package comment of pgadvisory lists the rights that suffice: "
+		kind = store.ErrDenied
 	case c == "3D000":
 		kind, advice = store.ErrInvalid, "there is no such database: "
 	case c == "3F000":

@@ -144,7 +144,7 @@ func (n *node) check(ctx context.Context) (found checked) {
 	role := store.Finding{About: "role" + of, Found: redisinfo.Field(info, "role")}
 	if replicas := redisinfo.Field(info, "connected_slaves"); role.Found == "slave" || replicas != "" && replicas != "0" {
 		role.Warning = true
-		role.Found = fmt.Sprintf("%s, with %s replicas: a node of Redlock stands alone; a server that is put in its place may lack its votes, and then two can hold a name", role.Found, replicas)
+		role.Found = fmt.Sprintf("%s, with %s: a node of Redlock stands alone; a server that is put in its place may lack its votes, and then two can hold a name", role.Found, redisinfo.Replicas(info))
 	}
 	saved := store.Finding{About: "persistence" + of, Found: fmt.Sprintf("whatever it saves, after a restart it grants nothing for %v", n.s.maxTTL)}
 	policy := redisinfo.Eviction(info)

@@ -94,7 +94,7 @@ func (n *node) failed(err error) error {
 	}
 	switch {
 	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"): //mutant:redlock-denied
-		err = fmt.Errorf("%w: %w (the package comment of redlock lists the rights that suffice)", store.ErrDenied, err)
+		err = fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case has("WRONGTYPE"):
 		err = fmt.Errorf("%w: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt)
 	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):

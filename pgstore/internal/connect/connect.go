@@ -15,7 +15,11 @@ import (
 
 // Address says where a connection goes, for people; never a password.
 func Address(c *pgx.ConnConfig) string {
-	return fmt.Sprintf("PostgreSQL at %s, port %d, database %s", c.Host, c.Port, c.Database)
+	where := fmt.Sprintf("PostgreSQL at %s, port %d", c.Host, c.Port)
+	if c.Database != "" { // else it is the user's
+		where += ", database " + c.Database
+	}
+	return where
 }
 
 // OfPool returns how to open one more connection like those of the pool. The

@@ -39,6 +39,15 @@ func Version(info string) string {
 	return "Redis " + Field(info, "redis_version")
 }
 
+// Replicas returns how many are connected, for people.
+func Replicas(info string) string {
+	n := Field(info, "connected_slaves")
+	if n == "1" { //mutant:redis-one-replica
+		return "1 replica"
+	}
+	return n + " replicas"
+}
+
 // Eviction warns of a policy by which the server may drop locks.
 func Eviction(info string) store.Finding {
 	policy := Field(info, "maxmemory_policy")
