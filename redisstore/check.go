@@ -97,6 +97,10 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	}
 	pipe := server.Pipeline()
 	asked, clock := pipe.Info(ctx), pipe.Time(ctx)
+	saves := &redis.MapStringStringCmd{}
+	if s.user() == "default" { // others rarely may ask that, and the server logs each refusal
+		saves = pipe.ConfigGet(ctx, "save")
+	}
 	sent := time.Now()
 	pipe.Exec(ctx) // each command has its own error
 	took := time.Since(sent)
@@ -112,7 +116,7 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 	case err != nil:
 		return []store.Finding{{About: "server", Err: err}}, nil
 	default:
-		all = append(all, s.version(info), s.role(info), s.persistence(info), redisinfo.Eviction(info), s.memory(info))
+		all = append(all, s.version(info), s.role(info), s.persistence(info, neverSaves(saves)), redisinfo.Eviction(info), s.memory(info))
 	}
 	all = append(all, s.rights(ctx, server))
 	theirs, err := clock.Result()
@@ -199,10 +203,17 @@ func (s *Store) role(info string) store.Finding {
 	return f
 }
 
+// neverSaves reports whether a server takes no snapshots. It is false if that is not known.
+func neverSaves(answer *redis.MapStringStringCmd) bool {
+	save, known := answer.Val()["save"]
+	return known && save == ""
+}
+
 // persistence tells what a restart loses. That it loses something is no
-// warning: Describe says so of every Redis. With replicas it is one: they follow a
+// warning: Describe says so of every Redis. That it loses all is one, also where an
+// operator restarts the server in good order. With replicas it is worse: they follow a
 // primary that comes back empty, and forget all as well.
-func (s *Store) persistence(info string) store.Finding {
+func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
 	switch redisinfo.Field(info, "aof_enabled") {
 	case "0":
@@ -232,6 +243,10 @@ func (s *Store) persistence(info string) store.Finding {
 		f.Warning = true
 		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
 		f.Found = "no append-only file, and replicas: a primary that is restarted before one of them takes its place comes back empty, they follow it, and all locks are forgotten; turn appendonly on, or let nothing restart it"
+	case neverSaves && redisinfo.Field(info, "role") != "slave": //mutant:redis-nothing-is-kept
+		f.Warning = true
+		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
+		f.Found = "no append-only file and no snapshots: a restart forgets all locks, a planned one too, and two may hold a name until the TTL of the first is over; turn appendonly on"
 	}
 	return f
 }

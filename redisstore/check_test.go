@@ -91,10 +91,19 @@ func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
 	if v := redisinfo.Field(info, "valkey_version"); v != "" {
 		version = "Valkey " + v
 	}
-	for about, want := range map[string]string{"version": version, "role": "master, 0 replicas", "persistence": "no append-only file", "clock": "this host's, to within"} {
+	for about, want := range map[string]string{"version": version, "role": "master, 0 replicas", "clock": "this host's, to within"} {
 		if f := found(t, s, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
 			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
 		}
+	}
+	if f := found(t, s, "persistence"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "no snapshots") { // as test servers are
+		t.Errorf("persistence: %s %q", f.Level(), f.Text())
+	}
+	if err := client.ConfigSet(t.Context(), "save", "3600 1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if f := found(t, s, "persistence"); f.Level() != store.LevelOK || !strings.Contains(f.Text(), "after the last snapshot") {
+		t.Errorf("persistence with snapshots: %s %q", f.Level(), f.Text())
 	}
 	if err := client.ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
 		t.Fatal(err)
@@ -129,6 +138,8 @@ func TestDangersOfPersistenceAreFound(t *testing.T) {
 		info, says string
 		want       store.Level
 	}{
+		"nothing is kept":           {"never saves\nrole:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:ok\n", "no snapshots", store.LevelWarning},
+		"a replica keeps nothing":   {"never saves\nrole:slave\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:ok\n", "no append-only file", store.LevelOK},
 		"alone":                     {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:ok\n", "no append-only file", store.LevelOK},
 		"with a replica":            {"role:master\naof_enabled:0\nconnected_slaves:1\nrdb_last_bgsave_status:ok\n", "comes back empty", store.LevelWarning},
 		"with a replica and a file": {"role:master\naof_enabled:1\nconnected_slaves:1\naof_last_write_status:ok\n", "an append-only file", store.LevelOK},
@@ -136,7 +147,7 @@ func TestDangersOfPersistenceAreFound(t *testing.T) {
 		"a full disk for snapshots": {"role:master\naof_enabled:0\nconnected_slaves:0\nrdb_last_bgsave_status:err\n", "full disk", store.LevelWarning},
 		"it does not say":           {"role:master\n", "not checked", store.LevelWarning},
 	} {
-		if f := (&Store{}).persistence(c.info); f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
+		if f := (&Store{}).persistence(c.info, strings.HasPrefix(c.info, "never saves")); f.Level() != c.want || !strings.Contains(f.Text(), c.says) {
 			t.Errorf("%s: %s %q, want %s with %q", name, f.Level(), f.Text(), c.want, c.says)
 		}
 	}

@@ -75,8 +75,8 @@ func hears(ctx context.Context, c *redis.Client, channel string) bool {
 	return err == nil || !forbids(err.Error())
 }
 
-// grant is the command that gives this user the rights.
-func (s *Store) grant(rights ...string) string {
+// user is the name by which the client logs in.
+func (s *Store) user() string {
 	user := ""
 	switch c := s.client.(type) {
 	case *redis.Client:
@@ -84,7 +84,12 @@ func (s *Store) grant(rights ...string) string {
 	case *redis.ClusterClient:
 		user = c.Options().Username
 	}
-	args := []string{"redis-cli ACL SETUSER", quoted(cmp.Or(user, "default"))} //mutant:redis-grant-names-its-user
+	return cmp.Or(user, "default")
+}
+
+// grant is the command that gives this user the rights.
+func (s *Store) grant(rights ...string) string {
+	args := []string{"redis-cli ACL SETUSER", quoted(s.user())} //mutant:redis-grant-names-its-user
 	for _, r := range rights {
 		args = append(args, quoted(r))
 	}

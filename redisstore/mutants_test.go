@@ -30,10 +30,11 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"who may not lock is not found", "TestWhoMayNotLockIsFound", "redis-rights-are-checked", mutant.Cond("false")},
-		{"a right is granted to nobody", "TestWhoMayNotLockIsFound", "redis-grant-names-its-user", mutant.Line("args := []string{\"redis-cli ACL SETUSER\", \"NAME\"}\n_ = user")},
+		{"a right is granted to nobody", "TestWhoMayNotLockIsFound", "redis-grant-names-its-user", mutant.Line("args := []string{\"redis-cli ACL SETUSER\", \"NAME\"}")},
 		{"who may not subscribe is told nothing", "TestWhoMayNotLockIsFound", "redis-hearing-is-checked", mutant.Cond("WAS && false")},
 		{"a server that does not say has a file", "TestDangersOfPersistenceAreFound", "redis-file-unknown", mutant.Line(`case "none":`)},
 		{"one is 1 replicas", "TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther", "redis-one-replica", mutant.Cond("WAS && false")},
+		{"a server that keeps nothing is ok", "TestDangersOfPersistenceAreFound", "redis-nothing-is-kept", mutant.Line("case false:")},
 		{"a replica that lacks grants is ok", "TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther", "redis-replica-that-lacks-grants", mutant.Cond("false")},
 		{"a full disk is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full", mutant.Cond("false")},
 		{"a snapshot that failed is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full-snapshot", mutant.Cond("false")},
