@@ -105,7 +105,7 @@ later. With -n or -w the exit code is 75 if NAME is still held.`,
 	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "do not wait")
 	cmd.Flags().VarP(&bound, "wait", "w", "wait at most `DUR`; 0 is -n")
 	p.requires(cmd)
-	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
+	p.exclude(cmd, "nonblock", "wait")
 	return cmd
 }
 

@@ -150,7 +150,7 @@ func (c choice) open() (store.Store, error) {
 	switch strings.ToLower(scheme) + ":" {
 	case withheld:
 		return nil, mistake("%s: the URL has a password, so the holdfast above kept it: put it in a file, and name that in HOLDFAST_STORE_FILE", c.by)
-	case "mem:":
+	case "mem:", "memory:":
 		return nil, mistake("%s: mem: is the memory of this process alone and excludes nobody", c.by)
 	}
 	if advice := adviceOnURL(c.url); advice != "" {
@@ -158,7 +158,7 @@ func (c choice) open() (store.Store, error) {
 	}
 	s, err := open.URL(c.url)
 	if err != nil {
-		return nil, &message{c.by + ": " + rest(err.Error(), "", "invalid"), err}
+		return nil, &message{c.by + ": " + rest(err.Error(), "", "invalid") + optionMeant(scheme, err), err}
 	}
 	return s, nil
 }

@@ -46,7 +46,7 @@ and nothing is printed in a pipe. A slow store is read less often.`,
 			if len(args) > 0 && cmd.Flags().Changed("watch") {
 				return fmt.Errorf("ls takes no argument; write --watch=%.20s", args[0])
 			}
-			return cobra.NoArgs(cmd, args)
+			return noArgs(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("watch") {
@@ -88,6 +88,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("want one NAME, got %d", len(args))
 	case args[0] == "":
 		return errors.New("the name is empty")
+	case isURL(args[0]): //mutant:cmd-url-is-no-name
+		return errNameIsURL
 	}
 	return nil
 }

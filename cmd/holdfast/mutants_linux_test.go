@@ -145,6 +145,8 @@ var mutants = []mutant.Broken{
 	one("a name breaks the file of metrics", "TestMetricsOfTheRunAreWritten", "report-labels-escaped", mutant.Return("value")),
 	one("a failure forgets the last success", "TestMetricsOfTheRunAreWritten", "report-last-success-kept", mutant.Value("0.0")),
 	one("metrics are written over", "TestMetricsAreReplacedAndNotWrittenOver", "report-written-beside", mutant.Before("if true {\nreturn os.WriteFile(file, text, 0o644)\n}")),
+	one("a URL is a name", "TestCommandOnFiles/what-was-meant-is-said", "cmd-url-is-no-name", mutant.Cond("false")),
+	one("a store has one name", "TestCommandOnFiles/what-was-meant-is-said", "cmd-store-has-aliases", mutant.Cond("WAS && false")),
 	one("a pod uses its own files", "TestCommandOnFiles/pod-needs-a-store", "run-pod-needs-store", mutant.Cond("false")),
 }
 

@@ -189,7 +189,7 @@ func proveChildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    childCommand,
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		RunE:   func(*cobra.Command, []string) error { return exit(prove.Child(os.Stdin, os.Stdout)) },
 	}
 }

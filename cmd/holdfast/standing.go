@@ -90,7 +90,7 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 	for _, plain := range []string{"fd", "ttl", "at-least-for", "at-most-for", "note"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
-	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
+	p.exclude(cmd, "json", "verbose")
 	return cmd
 }
 
