@@ -102,6 +102,8 @@ var mutants = []mutant.Broken{
 	one("a reason is sent to the terminal as it is", "TestNoControlCharactersOfAReasonAreShown", "cmd-reason-is-plain", mutant.Stmt(`fmt.Fprintf(t, "  broken:\t%s\n", l.Broken)`)),
 	one("a line has any length", "TestALineIsCutInItsMiddle", "cmd-line-length", mutant.Cond("true")),
 	one("a long place is not cut", "TestTheCauseIsNotCutForTheStore", "cmd-cause-is-kept", mutant.Cond("false")),
+	one("a long note hides who holds", "TestARefusalSaysWhoHoldsWhateverTheNote", "cmd-notes-are-cut-first", mutant.Cond("had < 0")),
+	one("a long name hides the other columns", "TestWatchShowsAllColumnsOfALongName", "cmd-name-column-is-bounded", mutant.Cond("false")),
 	one("a cause is told with the store again", "TestAnErrorHasItsCauseOnce", "cmd-cause-once", mutant.Cond("WAS || true")),
 	one("the store's settings are told by each run", "TestAClosedPortIsOneLineAndSoon/Redis", "cmd-settings-are-doctors", mutant.Value("settings && false || p.told[text]")),
 	one("a run tells the settings of a store that lives", "TestCommandOnRedis/a-skip-is-silent", "cmd-settings-are-doctors", mutant.Value("settings && false || p.told[text]")),

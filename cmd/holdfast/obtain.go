@@ -123,12 +123,12 @@ func (j *job) refused(err error) error {
 		outcome = report.Skipped
 	}
 	j.account.ends(outcome)
-	message := fmt.Sprintf("%s: %s", printable(held.Name), held.Who())
+	prefix := ""
 	if j.waits && !j.try {
-		message = fmt.Sprintf("%s: not obtained within %v: %s", printable(held.Name), time.Duration(j.wait), held.Who())
+		prefix = fmt.Sprintf("not obtained within %v: ", time.Duration(j.wait))
 	}
 	if j.json {
-		stderr.say(refusal(held, message)) //mutant:run-refusal-told
+		stderr.say(refusal(held, printable(held.Name)+": "+prefix+held.Who())) //mutant:run-refusal-told
 	}
 	switch {
 	case j.skipOK: //mutant:run-skip-is-fine
@@ -136,6 +136,13 @@ func (j *job) refused(err error) error {
 	case j.json:
 		return &exitError{code: j.conflict}
 	}
+	short := *held
+	short.Holders = slices.Clone(held.Holders)
+	var notes []*string
+	for i := range short.Holders {
+		notes = append(notes, &short.Holders[i].Owner.Note)
+	}
+	message := aboutHolders(printable(held.Name), notes, func() string { return prefix + short.Who() })
 	return &exitError{j.conflict, errors.New(message)}
 }
 
