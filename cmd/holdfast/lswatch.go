@@ -144,7 +144,7 @@ type watched struct {
 // watchList is ls --watch: it ends by a signal, or because the store is one that can
 // never be read.
 func (p *program) watchList(ctx context.Context, every time.Duration, asJSON bool) error {
-	ends := ending(false, nil)
+	ends := ending(false, nil, nil)
 	w := &watched{to: os.Stdout, json: asJSON}
 	if !asJSON {
 		w.screen = screenOn(os.Stdout)

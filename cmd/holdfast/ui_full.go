@@ -18,7 +18,7 @@ import (
 
 // ui serves the page until a signal ends it, or because the store is one that can never be read.
 func (p *program) ui(f uiFlags) error {
-	ends := ending(false, nil)
+	ends := ending(false, nil, nil)
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port)))
 	l, err := net.Listen("tcp", at)
 	if err != nil {
