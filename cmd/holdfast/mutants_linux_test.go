@@ -87,8 +87,8 @@ var mutants = []mutant.Broken{
 	one("a refusal is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run-refusal-told", mutant.Delete()),
 	one("a wait is told behind its refusal", "TestNothingIsToldOfAWaitBehindItsRefusal", "run-wait-told-as-over", mutant.Delete()),
 	one("the end is not told", "TestCommandOnFiles/run-json-tells-what-happens", "run-end-told", mutant.Cond("false")),
-	one("a skip is refused", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-is-fine", mutant.Cond("false")),
-	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-not-told", mutant.Return("&exitError{0, errors.New(message)}")),
+	one("a skip is refused", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-is-fine", mutant.Stmt("if j.skipOK {\nsuffix = \"; skipped\"\n}")),
+	one("a skip is told", "TestCommandOnFiles/one-of-twenty-runs-it", "run-skip-not-told", mutant.Cond("j.json")),
 	one("the name is free when the job has ended", "TestCommandOnFiles/one-of-twenty-runs-it", "run-min-hold", mutant.Expr("0")),
 	one("a signal beside the grant keeps the minimum", "TestASignalBesideTheGrantKeepsNoMinimum", "run-unused-at-signal", mutant.Stmt("r.leases.Release()")),
 	one("what could not be started keeps the minimum", "TestCommandOnFiles/at-least-for-keeps-the-name", "run-unused-not-started", mutant.Stmt("leases.Release()")),
@@ -150,6 +150,8 @@ var mutants = []mutant.Broken{
 	one("metrics are written over", "TestMetricsAreReplacedAndNotWrittenOver", "report-written-beside", mutant.Before("if true {\nreturn os.WriteFile(file, text, 0o644)\n}")),
 	one("a URL is a name", "TestCommandOnFiles/what-was-meant-is-said", "cmd-url-is-no-name", mutant.Cond("false")),
 	one("a store has one name", "TestCommandOnFiles/what-was-meant-is-said", "cmd-store-has-aliases", mutant.Cond("WAS && false")),
+	one("a skip is not told with -v", "TestCommandOnFiles/waiting-is-told", "run-skip-not-told", mutant.Cond("j.json || j.skipOK")),
+	one("what -v says has no prefix", "TestWithVerboseEachLineIsOursAndWhole", "cmd-verbose-lines-are-ours", mutant.Stmt("_, err := fmt.Fprintln(stderr, name+text)")),
 	one("a pod uses its own files", "TestCommandOnFiles/pod-needs-a-store", "run-pod-needs-store", mutant.Cond("false")),
 }
 

@@ -123,18 +123,18 @@ func (j *job) refused(err error) error {
 		outcome = report.Skipped
 	}
 	j.account.ends(outcome)
-	prefix := ""
+	code, prefix, suffix := j.conflict, "", ""
+	if j.skipOK { //mutant:run-skip-is-fine
+		code, suffix = 0, "; skipped"
+	}
 	if j.waits && !j.try {
 		prefix = fmt.Sprintf("not obtained within %v: ", time.Duration(j.wait))
 	}
 	if j.json {
 		stderr.say(refusal(held, printable(held.Name)+": "+prefix+held.Who())) //mutant:run-refusal-told
 	}
-	switch {
-	case j.skipOK: //mutant:run-skip-is-fine
-		return &exitError{code: 0} //mutant:run-skip-not-told
-	case j.json:
-		return &exitError{code: j.conflict}
+	if j.json || j.skipOK && !j.verbose { //mutant:run-skip-not-told
+		return &exitError{code: code}
 	}
 	short := *held
 	short.Holders = slices.Clone(held.Holders)
@@ -142,8 +142,8 @@ func (j *job) refused(err error) error {
 	for i := range short.Holders {
 		notes = append(notes, &short.Holders[i].Owner.Note)
 	}
-	message := aboutHolders(printable(held.Name), notes, func() string { return prefix + short.Who() })
-	return &exitError{j.conflict, errors.New(message)}
+	message := aboutHolders(printable(held.Name), notes, func() string { return prefix + short.Who() + suffix })
+	return &exitError{code, errors.New(message)}
 }
 
 // closeWithin waits until a position that was given up is given back, but not for
