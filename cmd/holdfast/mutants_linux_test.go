@@ -152,6 +152,8 @@ var mutants = []mutant.Broken{
 	one("a store has one name", "TestCommandOnFiles/what-was-meant-is-said", "cmd-store-has-aliases", mutant.Cond("WAS && false")),
 	one("a skip is not told with -v", "TestCommandOnFiles/waiting-is-told", "run-skip-not-told", mutant.Cond("j.json || j.skipOK")),
 	one("what -v says has no prefix", "TestWithVerboseEachLineIsOursAndWhole", "cmd-verbose-lines-are-ours", mutant.Stmt("_, err := fmt.Fprintln(stderr, name+text)")),
+	one("the second break has the last word", "TestCommandOnFiles/break-takes-a-hold-away", "cmd-first-reason-is-kept", mutant.Cond("WAS && false")),
+	one("a hold is broken for no reason", "TestBreakAsksAtATerminal", "cmd-reason-is-asked-for", mutant.Delete()),
 	one("a pod uses its own files", "TestCommandOnFiles/pod-needs-a-store", "run-pod-needs-store", mutant.Cond("false")),
 }
 
