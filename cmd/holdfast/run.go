@@ -86,6 +86,9 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 			if err := j.read(cmd, args); err != nil {
 				return err // not by exit: it is told with "See --help"
 			}
+			if cmd.Flags().Changed("metrics-file") && blank(metrics) { //mutant:report-empty-file
+				return errors.New("--metrics-file is empty: write the name of a file, or leave the flag out")
+			}
 			if asked, err := j.reports(metrics, trace); err != nil {
 				return err
 			} else if asked {
