@@ -44,6 +44,11 @@ func (p *program) ui(f uiFlags) error {
 		server.Close()
 		<-served
 	}()
+	// A store that can never be read has no page. One that is away has one.
+	var first reading
+	if v.in, first.err = p.inspector(choose(p.store)); first.hopeless() { //mutant:cmd-ui-needs-a-list
+		return first.err
+	}
 	if _, err := fmt.Printf("http://%s/#token=%s\n", l.Addr(), page.token); err != nil {
 		return err
 	}
