@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
@@ -161,6 +162,16 @@ func (c choice) open() (store.Store, error) {
 		return nil, &message{c.by + ": " + rest(err.Error(), "", "invalid") + optionMeant(scheme, err), err}
 	}
 	return s, nil
+}
+
+// named is what the store calls itself, which errors of it begin with.
+func (c choice) named() string {
+	s, err := c.openWithin(lookTime, time.Now())
+	if err != nil {
+		return c.kind()
+	}
+	defer closeSoon(s)
+	return s.Describe().Store
 }
 
 // kind is the kind of the store, of one that could not be opened.

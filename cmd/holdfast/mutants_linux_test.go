@@ -124,6 +124,7 @@ var mutants = []mutant.Broken{
 	one("a part of the store that is silent is all of it", "TestWatchShowsThePartOfTheStoreThatAnswers", "cmd-part-is-not-away", mutant.Return("unanswered(r.err)")),
 	one("what could not be read is drawn over", "TestWatchShowsThePartOfTheStoreThatAnswers", "cmd-watch-draws-its-errors", mutant.Delete()),
 	one("a page is for a store that has no list", "TestSession_UIHasNoPage", "cmd-ui-needs-a-list", mutant.Cond("WAS && false")),
+	one("prove tells the store twice", "TestCommandOnFiles/prove-needs-faults-and-enough-to-see", "cmd-prove-says-it-once", mutant.Cond("WAS && false")),
 	one("the page is for any host", "TestUIRefusesOtherHosts", "cmd-ui-refuses-other-hosts", mutant.Cond("WAS && false")),
 	one("the page is for any site", "TestUIRefusesOtherSites", "cmd-ui-refuses-other-sites", mutant.Stmt("sameSite := http.Handler(mux)")),
 	one("the page needs no token", "TestUINeedsItsToken", "cmd-ui-needs-its-token", mutant.Cond("WAS && false")),
