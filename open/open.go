@@ -80,7 +80,7 @@ func URL(rawURL string) (store.Store, error) {
 	}
 	if _, err := parse(rawURL); err != nil {
 		// The parser's error repeats parts of the URL.
-		return nil, fmt.Errorf("%w: the %s: URL cannot be read: special characters in user, password or path must be written as %%XX", store.ErrInvalid, name)
+		return nil, fmt.Errorf("%w: the %s: URL cannot be read: a port is a number, and special characters in user, password or path are written as %%XX", store.ErrInvalid, name)
 	}
 	return open(rawURL)
 }

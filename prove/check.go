@@ -72,6 +72,7 @@ type Figures struct {
 	Stalled     time.Duration  `json:"longest_stall"`                  // of a process, the parent or the store
 	Faults      map[string]int `json:"faults"`                         // that met something
 	Missed      int            `json:"faults_that_met_nothing"`        // faults
+	worked      time.Duration  // until the faults ended: Run.For, or less if Options.Stop ended it
 }
 
 // judge is a check under way.
@@ -125,7 +126,12 @@ func Check(h *History) *Verdict {
 			w.Guilty = slices.IndexFunc(w.Events, e.is)
 		}
 		if j.Judged == 0 && j.Not == "" {
-			if j.Not = "nothing of the kind happened; run it for longer"; j.Voided+j.Undecided > 0 {
+			switch {
+			case j.Voided+j.Undecided == 0 && v.broke: // to run it for longer is no use
+				j.Not = "nothing of the kind happened, as the run could not go on"
+			case j.Voided+j.Undecided == 0:
+				j.Not = "nothing of the kind happened; run it for longer"
+			default:
 				j.Not = fmt.Sprintf("nothing of it could be judged: %d times a fault voided it, %d times it was not decided in time", j.Voided, j.Undecided)
 			}
 			idle = append(idle, j.Check)
@@ -246,7 +252,7 @@ func (v *view) around(w *Violation, g *guilty) (events []Event) {
 }
 
 func (v *view) figures() (f Figures) {
-	f.Faults = map[string]int{}
+	f.Faults, f.worked = map[string]int{}, min(v.calm, v.Run.For) //mutant:judge-run-was-as-long-as-asked
 	ids := map[string]bool{}
 	for _, c := range v.claims {
 		switch {

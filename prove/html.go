@@ -60,7 +60,8 @@ type scene struct {
 	Good    bool
 	Plain   []string // the verdict, see plain
 
-	LongestWait time.Duration
+	Worked time.Duration
+	Waits  string
 }
 
 // telling is a violation with its events as lines, and the chart of its name
@@ -74,7 +75,7 @@ type telling struct {
 // HTML writes the report with the timeline of each name.
 func (r *Report) HTML(w io.Writer, h *History) error {
 	v := newView(h)
-	s := scene{Report: r, Good: r.Verdict.Proved, Plain: r.plain(), LongestWait: short(r.Verdict.Figures.LongestWait)}
+	s := scene{Report: r, Good: r.Verdict.Proved, Plain: r.plain(), Worked: r.worked(), Waits: r.waits()}
 	for i := range r.Verdict.Violations {
 		t := telling{Violation: r.Verdict.Violations[i]}
 		for _, e := range t.Events {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
@@ -100,5 +101,21 @@ func TestAPageOfManyGrantsStaysSmallAndShowsEachMoment(t *testing.T) {
 	near := v.chart(s.Run.Names[0], window{ms(100), ms(110)})
 	if n := len(near.Rows[0].Bars); n < 10 || n > 40 {
 		t.Errorf("%d bars of ten milliseconds with a grant each", n)
+	}
+}
+
+// A run that was stopped says how long it was, and one of a lock of your own nothing of waits that nobody saw.
+func TestTheReportSaysHowLongTheRunWasAndWhatWasSeen(t *testing.T) {
+	s := newScript()
+	s.Run.For, s.Run.Peer = 15*time.Second, true // the faults end after 10s
+	report := &Report{Run: s.Run, Verdict: s.judge()}
+	var text, page strings.Builder
+	if err := errors.Join(report.Print(&text), report.HTML(&page, &s.History)); err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []string{text.String(), page.String()} {
+		if !strings.Contains(said, "For 10s, ") || !strings.Contains(said, ", 10s, ") || strings.Contains(said, "15s") || strings.Contains(said, "waited for") {
+			t.Errorf("it says %s", said)
+		}
 	}
 }

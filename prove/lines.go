@@ -127,6 +127,9 @@ func (w *lineWorker) ready(by time.Duration) (err error) {
 	if !late.Stop() {
 		return fmt.Errorf("%w: the worker has not said %q for %v; is its stdout flushed after each line? %s", store.ErrUnavailable, "ready", by, w.died())
 	}
+	if err != nil && strings.TrimSpace(line) == "" {
+		return fmt.Errorf("%w: the worker did not start: it ended before it said %q: %s", store.ErrInvalid, "ready", w.died())
+	}
 	if err != nil || strings.TrimSpace(line) != "ready" {
 		return fmt.Errorf("%w: the worker said %q, and its first line must be %q: %s", store.ErrInvalid, strings.TrimSpace(line), "ready", w.died())
 	}

@@ -73,6 +73,7 @@ func TestAWorkerByLinesThatDoesNotWorkIsToldOf(t *testing.T) {
 		"ended by itself":           "echo ready; read -r line; echo granted",
 		"was expected":              "echo ready; while read -r line; do echo perhaps; done",
 		`first line must be "ready`: "echo what",
+		"did not start":             "exit 1",
 	} {
 		o := byLines(t, 1, "sh", "-c", script)
 		o.For, o.Faults = time.Second, []Fault{latency}

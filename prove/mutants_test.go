@@ -84,6 +84,9 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"a connection past the proxies is no matter", "judge-connection-past-proxies-matter", mutant.Expr(`add(false, "process %d made a connection past its own proxies: %s", e.Proc, e.Text)`)},
 		wrong{"a process that died by itself is no matter", "judge-process-died-itself-matter", mutant.Expr(`add(false, "the run could not go on: %s", e.Text)`)},
 	)
+	add("TestTheReportSaysHowLongTheRunWasAndWhatWasSeen",
+		wrong{"a run that was stopped was as long as it was to be", "judge-run-was-as-long-as-asked", mutant.Stmt("f.Faults, f.worked = map[string]int{}, v.Run.For")},
+	)
 	add("TestTheVerdictSaysWhatWasNotJudged",
 		wrong{"a check with nothing to judge is proof", "judge-idle-check-is-proof", mutant.Cond("len(idle) > 9")},
 		wrong{"what was not judged is not said", "prove-verdict-says-not-judged", mutant.Cond("len(v.NotJudged) > 9")},

@@ -26,7 +26,7 @@ func (r *Report) plain() []string {
 	lines := []string{r.headline(),
 		"A lock is a promise: of all who ask for it, only so many may have it at a time, most often one. The others wait, or are refused.",
 		fmt.Sprintf("For %v, %s asked for %s, and had one %s. In that time the test did them %s.",
-			run.For, many(run.Processes, "program"), many(len(run.Names), "lock"), many(f.Grants, "time"), f.harm()),
+			r.worked(), many(run.Processes, "program"), many(len(run.Names), "lock"), many(f.Grants, "time"), f.harm()),
 	}
 	for _, c := range v.Checks {
 		if c.Wrong == 0 {

@@ -35,8 +35,8 @@ func (r *Report) Print(out io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...))
 	}
 	row("store", "%s", run.Store)
-	row("run", "seed %d, %v, %d processes, %d names, TTL %v", run.Seed, run.For, run.Processes, len(run.Names), run.TTL)
-	row("grants", "%d, %d of them waited for, the longest wait %v", f.Grants, f.Waits, short(f.LongestWait))
+	row("run", "seed %d, %v, %d processes, %d names, TTL %v", run.Seed, r.worked(), run.Processes, len(run.Names), run.TTL)
+	row("grants", "%d%s", f.Grants, r.waits())
 	row("not granted", "%d refused, %d given up waiting, %d because the store was away", f.Refused, f.Cancelled, f.Unavailable)
 	row("held", "%d past a renewal, %d handed over in the process, %d entered again, %d changes of weight, %d released as they ended", f.Kept, f.HandedOn, f.Nested, f.Changes, f.Raced)
 	row("lost", "%d leases told so; %d processes killed; the longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
@@ -78,6 +78,23 @@ func (r *Report) Print(out io.Writer) error {
 	fmt.Fprintln(w, r.verdict())
 	_, err := io.WriteString(out, visible(w.String()))
 	return err
+}
+
+// worked is how long the processes worked. One that was stopped did so for less than Run.For.
+func (r *Report) worked() time.Duration {
+	if w := r.Verdict.Figures.worked; 0 < w && w < r.Run.For {
+		return w.Round(100 * time.Millisecond)
+	}
+	return r.Run.For
+}
+
+// waits is how many grants were waited for, where that is seen.
+func (r *Report) waits() string {
+	f := &r.Verdict.Figures
+	if r.Run.Peer {
+		return fmt.Sprintf("; the longest took %v", short(f.LongestWait)) // whether it waited or not
+	}
+	return fmt.Sprintf(", %d of them waited for, the longest wait %v", f.Waits, short(f.LongestWait))
 }
 
 // visible is the text with nothing in it that a terminal would obey: what workers left on

@@ -79,7 +79,7 @@ func (j *job) askFor() error {
 		s.Close()
 		return j.cannotAsk(err)
 	}
-	leases, err := j.acquire(locks, ending(false, nil))
+	leases, err := j.acquire(locks, ending(false, nil, nil))
 	if err == nil {
 		err = say(leases.ReleaseUnused(), strings.Join(j.names, ", "), j.where, 0)
 	}

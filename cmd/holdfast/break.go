@@ -81,6 +81,9 @@ func (p *program) breakHold(ctx context.Context, b holdfast.Break) error {
 // breakOne breaks the hold; the error is in our own words.
 func (in *inspected) breakOne(ctx context.Context, b holdfast.Break) error {
 	name := printable(b.Name)
+	if err := in.broken(ctx, b); err != nil {
+		return err
+	}
 	switch err := in.change(ctx, func(ctx context.Context) error { return in.locks.Break(ctx, b) }); {
 	case errors.Is(err, holdfast.ErrLost):
 		return &message{fmt.Sprintf("%s: there is no such hold; see 'holdfast show %s'%s", name, name, in.meant(ctx, b.Name)), err}
@@ -91,10 +94,31 @@ func (in *inspected) breakOne(ctx context.Context, b holdfast.Break) error {
 	}
 }
 
+// errBroken is of a hold that was broken before.
+var errBroken = fmt.Errorf("%w: already broken", holdfast.ErrInvalid)
+
+// broken is errBroken if the hold was broken before: another reason would take the place of
+// the one that its holder may have read. A hold that is broken can still be freed by --now.
+func (in *inspected) broken(ctx context.Context, b holdfast.Break) error {
+	state, err := in.one(ctx, b.Name, lookTime)
+	if err != nil {
+		return nil // to break it says why
+	}
+	for _, e := range state.Entries {
+		if e.ID.String() == b.ID && e.Has(b.Token) && e.Broken != "" && (!b.Now || e.Freed) { //mutant:cmd-first-reason-is-kept
+			return &message{fmt.Sprintf("%s: already broken by %s", printable(b.Name), e.Broken), errBroken}
+		}
+	}
+	return nil
+}
+
 // breakIt breaks the hold and says when the next gets the lock.
 func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
 	name := printable(b.Name)
 	switch err := in.breakOne(ctx, b); {
+	case errors.Is(err, errBroken):
+		tell("%v", err)
+		return nil
 	case err != nil:
 		return err
 	case b.Now:

@@ -105,7 +105,7 @@ later. With -n or -w the exit code is 75 if NAME is still held.`,
 	cmd.Flags().BoolVarP(&try, "nonblock", "n", false, "do not wait")
 	cmd.Flags().VarP(&bound, "wait", "w", "wait at most `DUR`; 0 is -n")
 	p.requires(cmd)
-	cmd.MarkFlagsMutuallyExclusive("nonblock", "wait")
+	p.exclude(cmd, "nonblock", "wait")
 	return cmd
 }
 
@@ -133,7 +133,8 @@ func (p *program) wait(ctx context.Context, name string, limit time.Duration) er
 		case len(holders) == 0:
 			return nil
 		case limit >= 0 && left <= 0:
-			return &message{fmt.Sprintf("%s: %s by %s", printable(name), holdfast.ErrHeld, summary(holders)), holdfast.ErrHeld}
+			text := aboutHolders(printable(name), []*string{&holders[0].Owner.Note}, func() string { return fmt.Sprintf("%s by %s", holdfast.ErrHeld, summary(holders)) })
+			return &message{text, holdfast.ErrHeld}
 		case limit >= 0:
 			pause = min(pause, left)
 		}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
@@ -150,7 +151,7 @@ func (c choice) open() (store.Store, error) {
 	switch strings.ToLower(scheme) + ":" {
 	case withheld:
 		return nil, mistake("%s: the URL has a password, so the holdfast above kept it: put it in a file, and name that in HOLDFAST_STORE_FILE", c.by)
-	case "mem:":
+	case "mem:", "memory:":
 		return nil, mistake("%s: mem: is the memory of this process alone and excludes nobody", c.by)
 	}
 	if advice := adviceOnURL(c.url); advice != "" {
@@ -158,9 +159,19 @@ func (c choice) open() (store.Store, error) {
 	}
 	s, err := open.URL(c.url)
 	if err != nil {
-		return nil, &message{c.by + ": " + rest(err.Error(), "", "invalid"), err}
+		return nil, &message{c.by + ": " + rest(err.Error(), "", "invalid") + optionMeant(scheme, err), err}
 	}
 	return s, nil
+}
+
+// named is what the store calls itself, which errors of it begin with.
+func (c choice) named() string {
+	s, err := c.openWithin(lookTime, time.Now())
+	if err != nil {
+		return c.kind()
+	}
+	defer closeSoon(s)
+	return s.Describe().Store
 }
 
 // kind is the kind of the store, of one that could not be opened.

@@ -34,7 +34,7 @@ Exit codes: 0 the store works, also with warnings; else that of the first failur
 is damaged; 77 it refuses this user.`,
 		Example: `  holdfast doctor --store redis://localhost:6379
   holdfast doctor --json | jq -r 'select(.level == "warning") | .text'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return exit(p.doctor(cmd.Context(), asJSON)) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -10,7 +12,7 @@ import (
 // logger tells people what the engine has to say.
 func logger(verbose bool) *slog.Logger {
 	if verbose {
-		return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		return slog.New(detailed{})
 	}
 	return slog.New(&plain{told: map[string]bool{}})
 }
@@ -62,3 +64,30 @@ func (p *plain) Handle(_ context.Context, r slog.Record) error {
 
 func (p *plain) WithAttrs([]slog.Attr) slog.Handler { return p }
 func (p *plain) WithGroup(string) slog.Handler      { return p }
+
+// detailed is the log handler with -v: all that the engine has to say, each on a line that
+// begins as all of ours do, and is whole: it is for ids and for the errors of drivers.
+type detailed struct{}
+
+func (detailed) Enabled(context.Context, slog.Level) bool { return true }
+
+func (detailed) Handle(_ context.Context, r slog.Record) error {
+	name, text := "", strings.TrimPrefix(r.Message, linePrefix)
+	r.Attrs(func(a slog.Attr) bool {
+		value := printable(a.Value.String())
+		switch {
+		case a.Key == "name":
+			name = value + ": "
+			return true
+		case value == a.Value.String() && (value == "" || strings.ContainsAny(value, " =")):
+			value = strconv.Quote(value)
+		}
+		text += " " + a.Key + "=" + value
+		return true
+	})
+	_, err := fmt.Fprintln(stderr, linePrefix+name+plainText(text)) //mutant:cmd-verbose-lines-are-ours
+	return err
+}
+
+func (d detailed) WithAttrs([]slog.Attr) slog.Handler { return d }
+func (d detailed) WithGroup(string) slog.Handler      { return d }

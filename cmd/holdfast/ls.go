@@ -46,7 +46,7 @@ and nothing is printed in a pipe. A slow store is read less often.`,
 			if len(args) > 0 && cmd.Flags().Changed("watch") {
 				return fmt.Errorf("ls takes no argument; write --watch=%.20s", args[0])
 			}
-			return cobra.NoArgs(cmd, args)
+			return noArgs(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("watch") {
@@ -88,6 +88,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("want one NAME, got %d", len(args))
 	case args[0] == "":
 		return errors.New("the name is empty")
+	case isURL(args[0]): //mutant:cmd-url-is-no-name
+		return errNameIsURL
 	}
 	return nil
 }
@@ -106,7 +108,7 @@ func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	case asJSON:
 		err = writeJSON(os.Stdout, lines...)
 	case len(lines) > 0 && name == "":
-		err = printTable(os.Stdout, lines)
+		err = printTable(os.Stdout, lines, 0)
 	case len(lines) > 0:
 		err = printOne(os.Stdout, lines, states[0].Last)
 	case len(errs) == 0 && name == "":
@@ -236,11 +238,19 @@ func stateOf(e *store.Entry) string {
 	return "held"
 }
 
-func printTable(w io.Writer, lines []line) error {
+// nameColumn is the most columns that a name has where all rows are to fit a terminal.
+const nameColumn = 32
+
+// printTable prints a row for each line, with the whole name unless columns bounds it.
+func printTable(w io.Writer, lines []line, columns int) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tMODE\tSTATE\tHOST\tPID\tPROGRAM\tSINCE\tEXPIRES\tNOTE")
 	for _, l := range lines {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", printable(l.Name), l.kind(), l.State,
+		name := printable(l.Name)
+		if columns > 0 { //mutant:cmd-name-column-is-bounded
+			name = fit(name, columns)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, l.kind(), l.State,
 			l.Owner.Host, l.Owner.pid(), l.Owner.Program, l.sinceText(), l.expiresText(), l.Owner.Note)
 	}
 	return t.Flush()

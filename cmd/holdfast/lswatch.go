@@ -144,7 +144,7 @@ type watched struct {
 // watchList is ls --watch: it ends by a signal, or because the store is one that can
 // never be read.
 func (p *program) watchList(ctx context.Context, every time.Duration, asJSON bool) error {
-	ends := ending(false, nil)
+	ends := ending(false, nil, nil)
 	w := &watched{to: os.Stdout, json: asJSON}
 	if !asJSON {
 		w.screen = screenOn(os.Stdout)
@@ -225,7 +225,7 @@ func (w *watched) show(r *reading) error {
 		w.draw(&b, r, lines)
 	default:
 		fmt.Fprintf(&b, "%s  %s\n", r.at.Format(time.DateTime), r.where)
-		writeLocks(&b, lines)
+		writeLocks(&b, lines, 0)
 		fmt.Fprintln(&b)
 	}
 	w.any = true
@@ -237,7 +237,7 @@ func (w *watched) show(r *reading) error {
 func (w *watched) draw(b *bytes.Buffer, r *reading, lines []line) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s  %s\n\n", r.at.Format(time.DateTime), r.where)
-	writeLocks(&text, lines)
+	writeLocks(&text, lines, nameColumn)
 	columns, rows := w.screen.columns(), w.screen.rows()
 	all := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 	if r.err != nil {
@@ -260,12 +260,12 @@ func (w *watched) draw(b *bytes.Buffer, r *reading, lines []line) {
 	b.WriteString("\x1b[J")
 }
 
-func writeLocks(w io.Writer, lines []line) {
+func writeLocks(w io.Writer, lines []line, columns int) {
 	if len(lines) == 0 {
 		fmt.Fprintln(w, "no lock is in use")
 		return
 	}
-	_ = printTable(w, lines) // into memory
+	_ = printTable(w, lines, columns) // into memory
 }
 
 // A snapshot is one line of ls --watch --json. docs/stability.md promises it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -225,5 +226,26 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 				t.Errorf("%v: %d lines: %s", c.errs, n, said.String())
 			}
 		}
+	}
+}
+
+// One long name leaves room for who holds, in its row and in all others.
+func TestWatchShowsAllColumnsOfALongName(t *testing.T) {
+	w := &watched{screen: &screen{}}
+	if w.screen.columns() == 0 {
+		t.Skip("no screens on this system")
+	}
+	var out bytes.Buffer
+	r := readingOf(stateWith(strings.Repeat("n", 200), entryOf(1, 5, "web-1", "")), stateWith("alpha", entryOf(2, 6, "web-2", "")))
+	w.draw(&out, r, linesOf(r.states, r.at))
+	for _, shown := range []string{"nnn…", "alpha", "web-1", "web-2", "PROGRAM"} {
+		if !strings.Contains(out.String(), shown) {
+			t.Errorf("%q is not shown:\n%s", shown, out.String())
+		}
+	}
+	out.Reset()
+	w.screen = nil // a program that reads the list has the whole name
+	if err := (&watched{to: &out}).show(r); err != nil || !strings.Contains(out.String(), strings.Repeat("n", 200)) {
+		t.Errorf("%v:\n%s", err, out.String())
 	}
 }

@@ -27,6 +27,7 @@ func main() {
 func execute(args []string) int {
 	root := newRoot(args)
 	root.SetArgs(args)
+	ownHelp(root, args)
 	cmd, err := root.ExecuteC()
 	if err == nil {
 		return 0
@@ -37,7 +38,7 @@ func execute(args []string) int {
 		}
 		return coded.code
 	}
-	fmt.Fprintln(os.Stderr, asLine(usageError(err, cmd, args)))
+	fmt.Fprintln(os.Stderr, asLine(usageError(err, cmd)))
 	return exitUsage
 }
 
@@ -63,7 +64,7 @@ Put a URL with a password in a file, not on the command line.`,
   holdfast show nightly`,
 		SilenceUsage:       true,
 		SilenceErrors:      true,
-		DisableSuggestions: true, // we have our own
+		DisableSuggestions: true, // inOwnWords has our own
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if p.version {
 				_, err := fmt.Println(versionLine())
@@ -78,6 +79,7 @@ Put a URL with a password in a file, not on the command line.`,
 	root.AddCommand(p.doctorCommand(), p.topCommand(), p.uiCommand(), storesCommand(), p.proveCommand(), proveChildCommand())
 	root.AddCommand(metricsWriter())
 	p.complete(root)
+	p.inOwnWords(root)
 	return root
 }
 
@@ -86,6 +88,8 @@ type program struct {
 	args   []string // as typed
 	store  storeURL // --store
 	shares bool     // --require-store
+
+	excluded []exclusion
 
 	version bool // --version
 }

@@ -23,6 +23,7 @@ const (
 	linePrefix = "holdfast: "
 	lineLength = 160 // characters, with the prefix
 	leastShown = 24  // what a store and a name are cut to, if they have to be
+	leastNote  = 12  // and the note of a holder
 )
 
 // asLine is the text as one line of stderr.
@@ -84,6 +85,18 @@ func about(name, where, why string) string {
 		over -= cut
 	}
 	return strings.Join(parts, ": ")
+}
+
+// aboutHolders is a text about a name and those who hold it. Where it is longer than a line,
+// their notes are cut first and then the name: who they are is not.
+func aboutHolders(name string, notes []*string, who func() string) string {
+	for _, note := range notes {
+		over := utf8.RuneCountInString(plainText(name+": "+who())) - (lineLength - len(linePrefix))
+		if had := utf8.RuneCountInString(*note); over > 0 { //mutant:cmd-notes-are-cut-first
+			*note = shorten(*note, had-min(over, max(had-leastNote, 0)))
+		}
+	}
+	return about(name, "", who())
 }
 
 // say is err, which came of what was done with the name on the store, in a few words:

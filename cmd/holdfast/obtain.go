@@ -148,20 +148,27 @@ func (j *job) refused(err error) error {
 		outcome = report.Skipped
 	}
 	j.account.ends(outcome)
-	message := fmt.Sprintf("%s: %s", printable(held.Name), held.Who())
+	code, prefix, suffix := j.conflict, "", ""
+	if j.skipOK { //mutant:run-skip-is-fine
+		code, suffix = 0, "; skipped"
+	}
 	if j.waits && !j.try {
-		message = fmt.Sprintf("%s: not obtained within %v: %s", printable(held.Name), time.Duration(j.wait), held.Who())
+		prefix = fmt.Sprintf("not obtained within %v: ", time.Duration(j.wait))
 	}
 	if j.json {
-		stderr.say(refusal(held, message)) //mutant:run-refusal-told
+		stderr.say(refusal(held, printable(held.Name)+": "+prefix+held.Who())) //mutant:run-refusal-told
 	}
-	switch {
-	case j.skipOK: //mutant:run-skip-is-fine
-		return &exitError{code: 0} //mutant:run-skip-not-told
-	case j.json:
-		return &exitError{code: j.conflict}
+	if j.json || j.skipOK && !j.verbose { //mutant:run-skip-not-told
+		return &exitError{code: code}
 	}
-	return &exitError{j.conflict, errors.New(message)}
+	short := *held
+	short.Holders = slices.Clone(held.Holders)
+	var notes []*string
+	for i := range short.Holders {
+		notes = append(notes, &short.Holders[i].Owner.Note)
+	}
+	message := aboutHolders(printable(held.Name), notes, func() string { return prefix + short.Who() + suffix })
+	return &exitError{code, errors.New(message)}
 }
 
 // closeWithin waits until a position that was given up is given back, but not for

@@ -130,3 +130,21 @@ func claims(l *holdfast.Locker, names []string) (all []*holdfast.Lock) {
 	}
 	return all
 }
+
+// A long note or name leaves what says who holds and since when.
+func TestARefusalSaysWhoHoldsWhateverTheNote(t *testing.T) {
+	for _, name := range []string{"billing/tenant-4711/monthly-invoices-eu", strings.Repeat("n", 200)} {
+		note := strings.Repeat("do not kill ", 8)
+		holder := holdfast.Holder{Owner: holdfast.Owner{Host: "a-host-of-some-length", PID: 4711, Program: "backup.sh", Note: note}, Since: time.Now(), Expires: time.Now().Add(20 * time.Second)}
+		held := &holdfast.HeldError{Name: name, Holders: []holdfast.Holder{holder}, Holding: 1, Waiting: 2}
+		line := asLine((&job{conflict: exitHeld}).refused(held).Error())
+		for _, said := range []string{name[:5], "host a-host-of-some-length, pid 4711 (backup.sh)", "do n…", "since ", "expires in ", "2 waiting"} {
+			if !strings.Contains(line, said) {
+				t.Errorf("%q is not in %q", said, line)
+			}
+		}
+		if held.Holders[0].Owner.Note != note {
+			t.Error("the note itself was cut")
+		}
+	}
+}

@@ -178,6 +178,9 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 	o.Progress = shown.show
 	report, err := prove.Prove(cmd.Context(), o)
 	shown.end()
+	if errors.Is(err, holdfast.ErrUnavailable) && o.Own == nil { //mutant:cmd-prove-says-it-once
+		return say(err, "", chosen.named(), 0)
+	}
 	if err != nil {
 		return err
 	}
@@ -189,7 +192,7 @@ func proveChildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    childCommand,
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		RunE:   func(*cobra.Command, []string) error { return exit(prove.Child(os.Stdin, os.Stdout)) },
 	}
 }

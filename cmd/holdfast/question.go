@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,15 +37,18 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 		return notBroken(b.Name)
 	}
 	b.ID, b.Token = which.ID, which.Token
+	if err := in.broken(ctx, b); err != nil {
+		tell("%v", err)
+		return nil
+	}
 	if blank(b.Reason) {
 		b.Reason, _ = q.ask("Why? The holder is told: ")
 		b.Reason = plainText(b.Reason)
 		if err := checkReason(b.Reason); err != nil {
-			fmt.Fprintln(q.to, err)
-			return notBroken(b.Name)
+			return &message{fmt.Sprintf("%s: not broken: %v", printable(b.Name), err), holdfast.ErrInvalid} //mutant:cmd-reason-is-asked-for
 		}
 	}
-	when := "when the hold has expired, in at most " + which.expiresText()
+	when := "when the hold has expired, within its TTL" // it may be renewed until the answer
 	if b.Now {
 		when = "at once, though the holder may work on"
 	}
@@ -57,8 +61,11 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 
 // checkReason says what is wrong with the reason of a break that a person has typed.
 func checkReason(text string) error {
-	if text == "" || len(text) > store.MaxReason {
-		return fmt.Errorf("a reason has 1 to %d bytes", store.MaxReason)
+	switch {
+	case text == "":
+		return errors.New("the reason is empty: tell the holder why")
+	case len(text) > store.MaxReason:
+		return fmt.Errorf("the reason has %d bytes, at most %d are kept", len(text), store.MaxReason)
 	}
 	return nil
 }
@@ -94,7 +101,11 @@ func (q *question) which(holders []line) (line, bool) {
 		if len(holders) > 1 {
 			number = fmt.Sprintf("%d. ", i+1)
 		}
-		fmt.Fprintf(q.to, "%s%s is %s by %s\n", number, printable(h.Name), h.State, summary([]line{h}))
+		state := h.State + " by"
+		if h.Broken != "" {
+			state = "broken, and was held by"
+		}
+		fmt.Fprintf(q.to, "%s%s is %s %s\n", number, printable(h.Name), state, summary([]line{h}))
 	}
 	if len(holders) == 1 {
 		return holders[0], true

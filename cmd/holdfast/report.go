@@ -47,7 +47,7 @@ func metricsWriter() *cobra.Command {
 	return &cobra.Command{
 		Use:    metricsCommand,
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var a account
 			err := json.NewDecoder(os.Stdin).Decode(&a)

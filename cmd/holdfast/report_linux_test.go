@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -107,14 +108,15 @@ func TestNothingIsSentUnlessItIsAskedFor(t *testing.T) {
 // The exit code is the job's, whatever becomes of the metrics and the span, and a line says what that was.
 func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
 	t.Parallel()
-	for what, addr := range map[string]string{"hangs": silentPort(t), "away": testserver.ClosedPort(t)} {
+	for what, addr := range map[string]string{"no answer": silentPort(t), "connection refused": testserver.ClosedPort(t)} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
+			want := []string{"holdfast: x: metrics not written: a new file beside /none/x.prom: no such file or directory", "holdfast: x: span not sent: http://" + addr + "/v1/traces: " + what}
 			s := beginWith(t, fileStore(t), traced(t, "http://"+addr), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
 			s.exits(7)
 			lines := strings.Split(strings.TrimSpace(s.text("stderr")), "\n")
-			if len(lines) != 2 || !strings.Contains(lines[0], "metrics not written") || !strings.Contains(lines[1], "span not sent") {
-				t.Errorf("it says %q", lines)
+			if !slices.Equal(lines, want) {
+				t.Errorf("it says %q, want %q", lines, want)
 			}
 		})
 	}
@@ -249,9 +251,11 @@ func TestMetricsAreReplacedAndNotWrittenOver(t *testing.T) {
 
 func TestMetricsOrATraceThatCannotBeAreRefused(t *testing.T) {
 	t.Parallel()
-	s := begin(t, fileStore(t), "--metrics-file", "x.txt", "--", "touch", "ran")
-	s.exits(exitUsage)
-	if !strings.Contains(s.text("stderr"), ".prom") || s.exists("ran") {
-		t.Errorf("it says %s", s.text("stderr"))
+	for file, said := range map[string]string{"x.txt": ".prom", "": "--metrics-file is empty"} {
+		s := begin(t, fileStore(t), "--metrics-file", file, "--", "touch", "ran")
+		s.exits(exitUsage)
+		if !strings.Contains(s.text("stderr"), said) || s.exists("ran") {
+			t.Errorf("%q: it says %s", file, s.text("stderr"))
+		}
 	}
 }

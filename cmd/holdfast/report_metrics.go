@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -87,6 +89,9 @@ func successBefore(file, name string) float64 {
 // replaceFile writes a file beside it, which everybody may read and no collector reads, and renames that.
 func replaceFile(file string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*") //mutant:report-written-beside
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {              // whose file is one that nobody knows
+		err = fmt.Errorf("a new file beside %s: %w", file, failed.Err) //mutant:report-names-the-file
+	}
 	if err != nil {
 		return err
 	}

@@ -86,6 +86,9 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 			if err := j.read(cmd, args); err != nil {
 				return err // not by exit: it is told with "See --help"
 			}
+			if cmd.Flags().Changed("metrics-file") && blank(metrics) { //mutant:report-empty-file
+				return errors.New("--metrics-file is empty: write the name of a file, or leave the flag out")
+			}
 			if asked, err := j.reports(metrics, trace); err != nil {
 				return err
 			} else if asked {
@@ -121,12 +124,12 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	for _, signal := range []string{"signal", "give-up"} {
 		cmd.RegisterFlagCompletionFunc(signal, cobra.FixedCompletions([]cobra.Completion{"TERM", "INT", "HUP", "QUIT", "USR1", "USR2", "KILL"}, cobra.ShellCompDirectiveNoFileComp))
 	}
-	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
+	p.exclude(cmd, "json", "verbose")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !p.dashes() && !cmd.Flags().Changed("command") {
-			return fmt.Errorf("%w (%v)", errNoCommand, err) // a flag of the command, most likely
+			return fmt.Errorf("%w (%v)", errNoCommand, p.flagError(cmd, err)) // a flag of the command, most likely
 		}
-		return err
+		return p.flagError(cmd, err)
 	})
 	return cmd
 }
@@ -140,14 +143,14 @@ func (j *job) claimFlags(cmd *cobra.Command, skips bool) {
 	f.IntVarP(&j.conflict, "conflict-exit-code", "E", exitHeld, "exit with `CODE` in place of 75")
 	if skips {
 		f.BoolVar(&j.skipOK, "skip-ok", false, "exit 0, silently, in place of 75")
-		cmd.MarkFlagsMutuallyExclusive("conflict-exit-code", "skip-ok")
+		j.exclude(cmd, "conflict-exit-code", "skip-ok")
 	}
 	f.BoolVarP(&j.shared, "shared", "s", false, "share the lock with others that use -s")
 	f.Var(&j.slots, "slots", "take K of N slots; all who use NAME must give the same N")
 	for _, plain := range []string{"wait", "conflict-exit-code", "slots"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
-	cmd.MarkFlagsMutuallyExclusive("shared", "slots")
+	j.exclude(cmd, "shared", "slots")
 }
 
 // readClaim checks the names and what claimFlags have.
@@ -158,11 +161,15 @@ func (j *job) readClaim(cmd *cobra.Command, names []string) error {
 	case slices.Contains(names, ""):
 		return errors.New("the name is empty")
 	case slices.ContainsFunc(names, isURL):
-		return errors.New("a NAME is the URL of a store; write --store URL")
-	case len(slices.Compact(slices.Sorted(slices.Values(names)))) < len(names):
-		return errors.New("a NAME is given twice: write the command and its arguments after --")
+		return errNameIsURL
+	case twice(names) != "":
+		return fmt.Errorf("NAME %.40q given twice; write the command after --", twice(names))
 	case j.ttl < duration(2*time.Second):
 		return fmt.Errorf("--ttl %v: at least 2s, or there is no time to end the command when it is lost", time.Duration(j.ttl))
+	case j.ttl > duration(holdfast.MaxDuration):
+		return fmt.Errorf("--ttl %v: at most %v", time.Duration(j.ttl), holdfast.MaxDuration)
+	case j.atLeast > duration(holdfast.MaxDuration):
+		return fmt.Errorf("--at-least-for %v: at most %v", time.Duration(j.atLeast), holdfast.MaxDuration)
 	case j.conflict < 0 || j.conflict > 255:
 		return fmt.Errorf("-E %d: an exit code is 0 to 255", j.conflict)
 	case len(j.note) > store.MaxNote:
@@ -171,6 +178,18 @@ func (j *job) readClaim(cmd *cobra.Command, names []string) error {
 	j.names, j.waits = names, cmd.Flags().Changed("wait")
 	j.try = j.try || j.waits && j.wait == 0
 	return nil
+}
+
+var errNameIsURL = errors.New("a NAME is the URL of a store; write --store URL") // and repeats no password
+
+// twice is a name that is there more than once, if there is one.
+func twice(names []string) string {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // A job is what `run` is to do.
@@ -218,6 +237,8 @@ func (j *job) read(cmd *cobra.Command, args []string) error {
 		return errors.New("a command both in -c and after --: give one")
 	case !shell && len(args) == dash:
 		return errors.New("no command after --")
+	case !shell && args[dash] == "":
+		return errors.New("the command after -- is empty")
 	case f.Changed("kill-after") && j.grace > j.ttl/3:
 		return fmt.Errorf("-k %v: more than a third of the TTL, %v, leaves no time to renew", time.Duration(j.grace), time.Duration(j.ttl))
 	case f.Changed("ask") && checkAsk("--ask", j.asks) != nil:

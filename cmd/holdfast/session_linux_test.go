@@ -182,3 +182,16 @@ func TestSession_ARefusalSaysWho(t *testing.T) {
 	r.touch("out")
 	r.exits(0)
 }
+
+// No address is printed of a page that could never show anything.
+func TestSession_UIHasNoPage(t *testing.T) {
+	t.Parallel()
+	s := newSessions(t)
+	var said strings.Builder
+	cmd := exec.Command("holdfast", "ui", "--store", s.store)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if ended, ok := err.(*exec.ExitError); !ok || ended.ExitCode() != exitUsage || len(out) > 0 || !strings.Contains(said.String(), "pg_locks") || strings.Contains(said.String(), "browser") {
+		t.Errorf("%v: %s%s", err, out, said.String())
+	}
+}

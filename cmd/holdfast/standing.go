@@ -93,7 +93,7 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 	for _, plain := range []string{"fd", "ttl", "at-least-for", "at-most-for", "note"} {
 		cmd.RegisterFlagCompletionFunc(plain, cobra.NoFileCompletions)
 	}
-	cmd.MarkFlagsMutuallyExclusive("json", "verbose")
+	p.exclude(cmd, "json", "verbose")
 	return cmd
 }
 
@@ -107,7 +107,11 @@ type caller interface {
 
 // holdHere holds the lock until it is told to end; c is nil unless a descriptor says so.
 func (j *job) holdHere(cmd *cobra.Command, c caller) error {
-	ends := ending(j.json && c == nil, c)
+	tried := make(chan struct{}) // closed when the claim is granted or refused
+	if !j.try {
+		close(tried)
+	}
+	ends := ending(j.json && c == nil, tried, c)
 	if j.json && c == nil {
 		stderr.to, stderr.journal = os.Stdout, newJournal(j)
 	}
@@ -116,7 +120,9 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 		return err
 	}
 	owner := holdfast.ThisProcess()
-	owner.Program = programOf(os.Getppid())
+	if above := programOf(os.Getppid()); above != owner.Program {
+		owner.Program += " for " + above // the pid is ours
+	}
 	if c != nil {
 		owner = c.owner()
 	}
@@ -143,6 +149,9 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	}
 	forget := j.watch(s, owner)
 	leases, err := j.acquire(locks, ends)
+	if j.try {
+		close(tried)
+	}
 	forget()
 	held := err == nil
 	if held {
@@ -163,8 +172,9 @@ func leftOf(l *holdfast.LeaseSet) int64 {
 }
 
 // ending delivers what ends the hold: signals, the end of stdin if it counts, and that
-// the caller's descriptor is closed.
-func ending(stdin bool, c caller) <-chan os.Signal {
+// the caller's descriptor is closed. A claim that does not wait is answered before the end
+// of stdin counts: its exit code is the answer.
+func ending(stdin bool, tried <-chan struct{}, c caller) <-chan os.Signal {
 	ends := make(chan os.Signal, 16)
 	for _, sig := range givesUp {
 		if !signal.Ignored(sig) {
@@ -175,6 +185,10 @@ func ending(stdin bool, c caller) <-chan os.Signal {
 		signal.Ignore(syscall.SIGPIPE) // who read us has ended: stdin says so
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin)
+			select {
+			case <-tried: //mutant:hold-answers-before-stdin-ends
+			case <-time.After(tryFor): // a silent store is waited for with -w
+			}
 			ends <- givesUp[0] //mutant:hold-ends-with-stdin
 		}()
 	}

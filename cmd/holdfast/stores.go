@@ -63,7 +63,7 @@ works.
 ` + storeList(true),
 		Example: `  holdfast stores
   holdfast doctor --store redis://localhost:6379`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return exit(printStores(os.Stdout)) },
 	}
 }
@@ -124,10 +124,20 @@ func adviceOnURL(url string) string {
 	if !plainScheme(name) {
 		return "a URL begins with the kind of the store, like redis://host:6379; 'holdfast stores' lists all"
 	}
+	if is := aliases[strings.ToLower(name)]; is != "" { //mutant:cmd-store-has-aliases
+		return fmt.Sprintf("there is no store %.30q; write %s", name+":", exampleOf(is))
+	}
 	if like := similar(strings.ToLower(name), slices.DeleteFunc(known, func(s string) bool { return s == "mem" })); like != "" {
 		return fmt.Sprintf("there is no store %.30q; did you mean %q?", name+":", like+":")
 	}
 	return fmt.Sprintf("there is no store %.30q; 'holdfast stores' lists all", name+":")
+}
+
+// aliases are what people call a store whose scheme is another.
+var aliases = map[string]string{
+	"mssql": "sqlserver", "azuresql": "sqlserver", "mongo": "mongodb", "mongo+srv": "mongodb+srv", "zookeeper": "zk",
+	"pg": "postgres", "pgx": "postgres", "psql": "postgres", "valkey": "redis", "valkeys": "rediss",
+	"dir": "file", "files": "file", "filesystem": "file",
 }
 
 func exampleOf(name string) string {
@@ -139,10 +149,33 @@ func exampleOf(name string) string {
 	return name + ":"
 }
 
+// optionMeant is the option of a URL that is like one that a driver does not know, for the
+// end of a sentence.
+func optionMeant(scheme string, err error) string {
+	_, option, unknown := strings.Cut(err.Error(), "unexpected option: ") // as go-redis says it, which lists none
+	for _, k := range storeKinds {
+		if !unknown || !slices.Contains(k.schemes, strings.ToLower(scheme)) {
+			continue
+		}
+		var names []string
+		for _, o := range k.options {
+			query, _, _ := strings.Cut(strings.TrimPrefix(o, "?"), " ")
+			for _, pair := range strings.Split(query, "&") {
+				name, _, _ := strings.Cut(pair, "=")
+				names = append(names, name)
+			}
+		}
+		if like := similar(option, names); like != "" {
+			return "; did you mean " + like + "?"
+		}
+	}
+	return ""
+}
+
 // isURL reports whether a NAME is the URL of a store, as where --store was left out.
 func isURL(name string) bool {
 	before, _, ok := strings.Cut(name, "://")
-	return ok && scheme.Opener(before) != nil
+	return ok && (scheme.Opener(before) != nil || aliases[strings.ToLower(before)] != "")
 }
 
 // similar is the one of the words that is most like the word, if one is like it.

@@ -30,7 +30,7 @@ Break does what 'holdfast break' does. Text of others is shown with its control
 characters escaped. The build tag holdfast_lean leaves top out of the program.`,
 		Example: `  holdfast top
   holdfast top --every 5s`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if time.Duration(every) < leastPause {
 				return fmt.Errorf("--every %v: a store is not read more than once a second", time.Duration(every))

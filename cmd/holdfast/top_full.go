@@ -22,7 +22,7 @@ func (p *program) top(every time.Duration) error {
 		return &message{"top: stdin and stdout must be a terminal that can move its cursor; use 'holdfast ls --watch' here", holdfast.ErrInvalid}
 	}
 	v := &viewer{p: p}
-	return runTop(v, every, os.Stdin, os.Stdout, ending(false, nil))
+	return runTop(v, every, os.Stdin, os.Stdout, ending(false, nil, nil))
 }
 
 // runTop shows the store on a terminal. Whichever way it ends, the terminal is as it was.

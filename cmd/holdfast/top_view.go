@@ -105,7 +105,7 @@ func (m *topModel) list() []string {
 		}
 		table = append(table, []string{printable(r.name), l.State, l.kind(), strconv.Itoa(r.waiters), m.age(l), m.left(l), holder, plainText(l.Owner.Note)})
 	}
-	return m.columns(table, []int{32, 9, 12, 6, 10, 10, 40, 0}, m.at-from)
+	return m.columns(table, []int{nameColumn, 9, 12, 6, 10, 10, 40, 0}, m.at-from)
 }
 
 // details is the table of all who use the name.

@@ -42,7 +42,7 @@ growing pauses. Text of others is shown with its control characters escaped. The
 build tag holdfast_lean leaves ui out of the program.`,
 		Example: `  holdfast ui
   holdfast ui --port 8080 --allow-break`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if time.Duration(f.every) < leastPause {
 				return fmt.Errorf("--every %v: a store is not read more than once a second", time.Duration(f.every))

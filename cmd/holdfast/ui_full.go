@@ -18,7 +18,7 @@ import (
 
 // ui serves the page until a signal ends it, or because the store is one that can never be read.
 func (p *program) ui(f uiFlags) error {
-	ends := ending(false, nil)
+	ends := ending(false, nil, nil)
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port)))
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -44,6 +44,11 @@ func (p *program) ui(f uiFlags) error {
 		server.Close()
 		<-served
 	}()
+	// A store that can never be read has no page. One that is away has one.
+	var first reading
+	if v.in, first.err = p.inspector(choose(p.store)); first.hopeless() { //mutant:cmd-ui-needs-a-list
+		return first.err
+	}
 	if _, err := fmt.Printf("http://%s/#token=%s\n", l.Addr(), page.token); err != nil {
 		return err
 	}

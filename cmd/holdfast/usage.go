@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,21 +10,17 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// A wrongUse is a mistake in the command line. advice is what was meant, where that can be seen.
+type wrongUse struct{ text, advice string }
+
+func (w *wrongUse) Error() string { return w.text }
+
 // usageError is what to say of a command line that cannot be read: what is wrong with it,
 // and what was meant, or else where the help is.
-func usageError(err error, cmd *cobra.Command, args []string) string {
+func usageError(err error, cmd *cobra.Command) string {
 	text, advice := err.Error(), ""
-	switch {
-	case !cmd.HasParent() && strings.HasPrefix(text, "unknown command "):
-		word := firstWord(args)
-		text = fmt.Sprintf("there is no command %.40q", word)
-		advice = commandMeant(cmd, word, args)
-	case strings.HasPrefix(text, "unknown flag: --"):
-		flag, _, _ := strings.Cut(strings.TrimPrefix(text, "unknown flag: --"), "=")
-		text = fmt.Sprintf("there is no flag --%.40s", flag)
-		if like := similar(flag, flagNames(cmd)); like != "" {
-			advice = "did you mean --" + like + "?"
-		}
+	if wrong := (*wrongUse)(nil); errors.As(err, &wrong) && wrong.advice != "" {
+		advice = wrong.advice
 	}
 	if advice == "" {
 		advice = "see '" + cmd.CommandPath() + " --help'"
@@ -31,19 +28,147 @@ func usageError(err error, cmd *cobra.Command, args []string) string {
 	return shorten(plainText(text), lineLength-len(linePrefix)-len(advice)-2) + "; " + advice
 }
 
-// commandMeant is what somebody may have meant who wrote a word where the command is to
-// be; "" if there is no telling.
-func commandMeant(root *cobra.Command, word string, args []string) string {
-	if like := similar(word, commandNames(root)); like != "" {
-		return fmt.Sprintf("did you mean %q?", like)
+// inOwnWords has the commands say what is wrong in the words of this program, and not of
+// the flag parser. What is wrong is found before the parser looks.
+func (p *program) inOwnWords(root *cobra.Command) {
+	root.SetFlagErrorFunc(p.flagError)
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return noCommand(cmd, args[0], p.args)
 	}
-	if slices.Contains(args, "--") {
-		return fmt.Sprintf("to run a command under a lock: holdfast run %.40s -- COMMAND", printable(word))
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return p.checkFlags(cmd) }
+}
+
+// ownHelp has help and completion, which the parser adds, refuse what is not there.
+func ownHelp(root *cobra.Command, typed []string) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "help":
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				if _, rest, err := root.Find(args); err != nil || len(rest) > 0 {
+					return noCommand(root, args[len(args)-max(len(rest), 1)], typed)
+				}
+				return nil
+			}
+		case "completion":
+			cmd.Args = noArgs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() } // without it, its arguments are not looked at
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArgs
+			}
+		}
 	}
-	if isURL(word) {
-		return "a store is named by --store URL"
+}
+
+// noArgs is of a command that has flags alone.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	return ""
+	wrong := &wrongUse{text: fmt.Sprintf("%s takes no argument, and %.40q is one", cmd.Name(), args[0])}
+	switch {
+	case isURL(args[0]): // which may have a password
+		wrong.text, wrong.advice = cmd.Name()+" takes no argument", storeByFlag
+	case cmd.Name() == "ls":
+		wrong.advice = "for one name: holdfast show NAME"
+	}
+	return wrong
+}
+
+const storeByFlag = "a store is named by --store URL"
+
+// exclude says that only one of two flags may be there.
+func (p *program) exclude(cmd *cobra.Command, one, other string) {
+	cmd.MarkFlagsMutuallyExclusive(one, other) // for completion
+	p.excluded = append(p.excluded, exclusion{cmd, one, other})
+}
+
+type exclusion struct {
+	cmd        *cobra.Command
+	one, other string
+}
+
+// checkFlags finds flags that exclude each other, and those that are missing.
+func (p *program) checkFlags(cmd *cobra.Command) (err error) {
+	for _, e := range p.excluded {
+		if e.cmd == cmd && cmd.Flags().Changed(e.one) && cmd.Flags().Changed(e.other) {
+			return &wrongUse{text: fmt.Sprintf("--%s and --%s exclude each other: give one", e.one, e.other)}
+		}
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed {
+			err = &wrongUse{text: "--" + f.Name + " is missing"}
+		}
+	})
+	return err
+}
+
+// flagError is what is wrong with a flag.
+func (p *program) flagError(cmd *cobra.Command, err error) error {
+	if word := firstWord(p.args); !cmd.HasParent() && word != "" {
+		return noCommand(cmd, word, p.args) // whose flags they are, is not known
+	}
+	var unknown *pflag.NotExistError
+	var lacking *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return &wrongUse{text: "there is no flag -" + unknown.GetSpecifiedName()}
+	case errors.As(err, &unknown):
+		wrong := &wrongUse{text: fmt.Sprintf("there is no flag --%.40s", unknown.GetSpecifiedName())}
+		if like := similar(unknown.GetSpecifiedName(), flagNames(cmd)); like != "" {
+			wrong.advice = "did you mean --" + like + "?"
+		}
+		return wrong
+	case errors.As(err, &lacking):
+		return &wrongUse{text: "--" + lacking.GetFlag().Name + " needs a value"}
+	case errors.As(err, &invalid):
+		flag, value := "--"+invalid.GetFlag().Name, printable(invalid.GetValue())
+		if value != "" {
+			flag += " " + fit(value, 40)
+		}
+		return &wrongUse{text: flag + ": " + wanted(invalid)}
+	}
+	return err
+}
+
+// wanted is what the value of a flag has to be.
+func wanted(invalid *pflag.InvalidValueError) string {
+	switch invalid.GetFlag().Value.Type() {
+	case "bool":
+		return "want true or false"
+	case "uint16":
+		return "want a number from 0 to 65535"
+	case "int", "int64":
+		return "want a whole number"
+	case "uint64":
+		return "want a whole number, and none below 0"
+	}
+	return invalid.Unwrap().Error()
+}
+
+// noCommand is the mistake of a word where the command is to be.
+func noCommand(root *cobra.Command, word string, typed []string) error {
+	wrong := &wrongUse{text: fmt.Sprintf("there is no command %.40q", word)}
+	names := commandNames(root)
+	switch like := similar(word, names); {
+	case slices.Contains(names, word) && slices.Index(typed, "--") == 0:
+		wrong.text, wrong.advice = fmt.Sprintf("%q comes before --", word), fmt.Sprintf("see 'holdfast %s --help'", word)
+	case slices.Contains(names, word):
+		wrong.text, wrong.advice = fmt.Sprintf("%q comes before its flags", word), fmt.Sprintf("see 'holdfast %s --help'", word)
+	case word == "":
+	case like != "":
+		wrong.advice = fmt.Sprintf("did you mean %q?", like)
+	case isURL(word):
+		wrong.text, wrong.advice = "a URL where the command is to be", storeByFlag
+	case slices.Contains(typed, "--"):
+		wrong.advice = fmt.Sprintf("to run a command under a lock: holdfast run %.40s -- COMMAND", printable(word))
+	}
+	return wrong
 }
 
 // firstWord is the first argument that is no flag.
@@ -65,7 +190,7 @@ func commandNames(root *cobra.Command) (names []string) {
 			names = append(names, c.Name())
 		}
 	}
-	return append(names, "help", "completion")
+	return append(names, "help")
 }
 
 func flagNames(cmd *cobra.Command) (names []string) {

@@ -5,7 +5,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"runtime/debug"
 
@@ -29,5 +32,24 @@ func run() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), report.SendsFor)
 	defer cancel()
-	return send(ctx, &a, os.Getenv)
+	return inFewWords(send(ctx, &a, os.Getenv))
+}
+
+// inFewWords is the error of a collector that could not be asked: where it is and why, each once.
+func inFewWords(err error) error {
+	asked, link, call := (*url.Error)(nil), (*net.OpError)(nil), (*os.SyscallError)(nil)
+	if !errors.As(err, &asked) {
+		return err
+	}
+	why := asked.Err
+	if errors.As(why, &link) {
+		why = link.Err
+	}
+	if errors.As(why, &call) {
+		why = call.Err
+	}
+	if asked.Timeout() {
+		why = errors.New("no answer")
+	}
+	return fmt.Errorf("%s: %w", asked.URL, why)
 }
