@@ -1,0 +1,62 @@
+//go:build unix
+
+package natsstore
+
+import (
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// The first operation knows it, and not only one that comes after the driver has tried again.
+func TestAClosedPortIsARefusalFromTheFirstReadOn(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s, err := Open("nats://" + testserver.ClosedPort(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range s.List(t.Context(), "") {
+			if !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("%v, want that the connection was refused", err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// What a program has set for a connection is as it was when the Store has it.
+func TestTheSettingsOfACallerAreNotChanged(t *testing.T) {
+	t.Parallel()
+	c, o, err := ParseURL("nats://" + testserver.ClosedPort(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan error, 1000)
+	c.ReconnectErrCB = func(_ *nats.Conn, err error) { told <- err }
+	s, err := OpenConfig(c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	select {
+	case err := <-told:
+		if err == nil {
+			t.Error("told of no error")
+		}
+	case <-time.After(patience):
+		t.Fatal("the caller is not told that a server cannot be reached")
+	}
+	ours := errors.New("ours")
+	c.ReconnectErrCB(nil, ours)
+	if *s.b.dialed.Load() == ours {
+		t.Error("the settings of the caller have our function in them")
+	}
+}
