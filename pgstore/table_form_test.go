@@ -170,7 +170,7 @@ func TestAMissingSchemaAReadOnlyServerAndAMissingRightAreToldBeforeAnythingIsWri
 		says string
 	}{
 		"no schema":       {super, Options{Schema: "no_such_schema"}, store.ErrInvalid, "no_such_schema"},
-		"no right":        {as(role), Options{Schema: schema}, store.ErrDenied, "Schema"},
+		"no right":        {as(role), Options{Schema: schema}, store.ErrDenied, "permission denied for schema"},
 		"read-only":       {as(role + "_r"), Options{Schema: schema}, store.ErrUnavailable, "read-only"},
 		"no such user":    {as("nobody_of_that_name"), Options{Schema: schema}, store.ErrDenied, "user"},
 		"no such table":   {super, Options{Schema: "pg_catalog"}, store.ErrDenied, "pg_catalog"},
