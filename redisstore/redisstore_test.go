@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -17,7 +18,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
+// noLog is a logger for the driver, which writes each attempt to connect, into the output of any test.
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
+
 func TestMain(m *testing.M) {
+	redis.SetLogger(noLog{})
 	flag.Set("test.parallel", "16") // most of them wait most of the time
 	// The driver's own, which ends within a second of its pool.
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
