@@ -209,6 +209,9 @@ func neverSaves(answer *redis.MapStringStringCmd) bool {
 	return known && save == ""
 }
 
+// keepAFile has a server keep an append-only file.
+const keepAFile = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
+
 // persistence tells what a restart loses. That it loses something is no
 // warning: Describe says so of every Redis. That it loses all is one, also where an
 // operator restarts the server in good order. With replicas it is worse: they follow a
@@ -241,11 +244,11 @@ func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 		f.Found = "its last snapshot failed, as on a full disk: unless stop-writes-on-bgsave-error is no, the server takes no writes; make room on its disk"
 	case replicas > 0: //mutant:redis-empty-primary
 		f.Warning = true
-		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
+		f.Run = keepAFile
 		f.Found = "no append-only file, and replicas: a primary that is restarted before one of them takes its place comes back empty, they follow it, and all locks are forgotten; turn appendonly on, or let nothing restart it"
 	case neverSaves && redisinfo.Field(info, "role") != "slave": //mutant:redis-nothing-is-kept
 		f.Warning = true
-		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
+		f.Run = keepAFile
 		f.Found = "no append-only file and no snapshots: a restart forgets all locks, a planned one too, and two may hold a name until the TTL of the first is over; turn appendonly on"
 	}
 	return f

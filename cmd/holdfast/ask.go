@@ -115,8 +115,8 @@ func (r requests) observe(e holdfast.Event) {
 	}
 }
 
-// listen has the store notify of requests, where it can.
-func (r requests) listen(all *holdfast.LeaseSet) {
+// listen has the store notify of requests for the leases, where it can.
+func listen(all *holdfast.LeaseSet) {
 	for _, name := range all.Names() {
 		all.Lease(name).AskedToGiveUp()
 	}

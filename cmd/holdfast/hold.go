@@ -51,7 +51,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	env = j.account.environment(env)
 	if j.giveUp.Signal != nil {
 		s.giveUp, s.requests = j.giveUp.Signal, asked
-		asked.listen(leases)
+		listen(leases)
 	}
 	s.look() // the front is armed before there is something to kill
 	announce(in, leases)

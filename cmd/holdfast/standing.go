@@ -217,7 +217,7 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, 
 		over = time.After(time.Duration(j.atMost))
 	}
 	if asked != nil {
-		asked.listen(leases)
+		listen(leases)
 	}
 	code := 0
 	for holds := true; holds; {

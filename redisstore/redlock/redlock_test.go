@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -17,13 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// quiet is a logger for the driver, which writes each attempt to connect.
-type quiet struct{}
-
-func (quiet) Printf(context.Context, string, ...any) {}
-
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{})
+	logging.Disable()               // the driver writes each attempt to connect, into the output of any test
 	flag.Set("test.parallel", "10") // most of them wait most of the time
 	// The driver's own, which ends within a second of its pool.
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
