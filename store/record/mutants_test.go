@@ -123,6 +123,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"an old clock is written by", "TestWhoHasHeardNoClockOfLateReadsFirst", "record-clock-is-old", mutant.Return("s.clockAt != 0")},
 		{"the clock is behind what is stored", "TestTheClockIsNotBehindWhatIsStored", "record-clock-behind-what-is-stored", mutant.Delete()},
 		{"a life is trusted by who trusts none", "TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment", "session-trusts-as-set", mutant.Delete()},
+		{"a store settles by what it sent before", "TestSettleHearsOfSessionsThatEndedBesideTheirRenewal", "record-settles-by-what-was-sent", mutant.Delete()},
 		{"a sweep settles nothing", swept, "record-sweep-settles", mutant.Delete()},
 		{"nobody sweeps", swept, "record-sweep-begins", mutant.Delete()},
 		{"a record may have any size", "TestAnAskThatItsRecordHasNoRoomForSaysSo", "record-max-record", mutant.Cond("WAS && false")},

@@ -113,7 +113,9 @@ func (s *Store) Settle(ctx context.Context) error {
 	s.mu.Unlock()
 	for _, id := range s.sessions.IDs() {
 		if sess := s.sessions.Own(id); sess != nil {
-			sess.Wait(ctx, sess.Renew())
+			sess.Wait(ctx, sess.Renew()) // it may have been on its way, and done before the end //mutant:record-settles-by-what-was-sent
+			for st := sess.Wait(ctx, sess.Renew()); st.Failing && !st.Over && ctx.Err() == nil; st = sess.Wait(ctx, sess.Renew()) {
+			}
 		}
 	}
 	s.mu.Lock()
