@@ -284,6 +284,17 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 			t.Errorf("%s is not what it was: %v, %v", key, r.Kvs, err)
 		}
 	}
+	// All are listed, each that cannot be read as an error with its name.
+	listed := 0
+	for st, err := range s.List(t.Context(), "") {
+		listed++
+		if err == nil && st.Name != "warm" || err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrUnsupported) || err != nil && !strings.HasPrefix(err.Error(), "list \"") {
+			t.Errorf("listed %+v, %v", st, err)
+		}
+	}
+	if listed != 5 {
+		t.Errorf("%d names are listed, want 5", listed)
+	}
 	// The form of the base is a newer one: nothing is written below it.
 	n := apart()
 	if _, err := client.Put(t.Context(), n.Prefix+"base", "3:0"); err != nil {

@@ -73,7 +73,21 @@ func makeDatabases(at string) (map[string]string, error) {
 	return urls, nil
 }
 
-var levels = []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "SNAPSHOT"}
+// atEachLevel is eachWay, on pools that have set each isolation level.
+func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, url string)) {
+	eachWay(t, func(t *testing.T, url string) {
+		for _, level := range []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "SNAPSHOT"} {
+			t.Run(level, func(t *testing.T) {
+				b, err := newBackend(initialized(t, url, "SET TRANSACTION ISOLATION LEVEL "+level), apartOn(t, url))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer b.Close()
+				f(t, b, url)
+			})
+		}
+	})
+}
 
 // swapAsOne counts in the record of a name, from many goroutines at once.
 func swapAsOne(t *testing.T, b *backend, name string, times int) {
@@ -120,43 +134,23 @@ func swapAsOne(t *testing.T, b *backend, name string, times int) {
 }
 
 func TestSwapsAreOneAfterAnotherWhateverThePoolHasSet(t *testing.T) {
-	eachWay(t, func(t *testing.T, url string) {
-		for _, level := range levels {
-			t.Run(level, func(t *testing.T) {
-				b, err := newBackend(initialized(t, url, "SET TRANSACTION ISOLATION LEVEL "+level), apartOn(t, url))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer b.Close()
-				swapAsOne(t, b, "n", 10)
-			})
-		}
-	})
+	atEachLevel(t, func(t *testing.T, b *backend, _ string) { swapAsOne(t, b, "n", 10) })
 }
 
 // What was not committed may never be true.
 func TestNothingIsReadThatWasNotCommitted(t *testing.T) {
-	eachWay(t, func(t *testing.T, url string) {
-		for _, level := range levels {
-			t.Run(level, func(t *testing.T) {
-				b, err := newBackend(initialized(t, url, "SET TRANSACTION ISOLATION LEVEL "+level), apartOn(t, url))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer b.Close()
-				if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte("old")}); err != nil || !out.Done {
-					t.Fatal(out, err)
-				}
-				tx, _ := begun(t, url)
-				if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.locks()+" SET data=0x6e6577"); err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-				defer cancel()
-				if r, err := b.Load(ctx, "n"); err == nil && string(r.Data) != "old" {
-					t.Errorf("%q was read", r.Data)
-				}
-			})
+	atEachLevel(t, func(t *testing.T, b *backend, url string) {
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte("old")}); err != nil || !out.Done {
+			t.Fatal(out, err)
+		}
+		tx, _ := begun(t, url)
+		if _, err := tx.ExecContext(t.Context(), "UPDATE "+b.o.locks()+" SET data=0x6e6577"); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if r, err := b.Load(ctx, "n"); err == nil && string(r.Data) != "old" {
+			t.Errorf("%q was read", r.Data)
 		}
 	})
 }
@@ -191,8 +185,7 @@ func waits(t *testing.T, url string, spid int) {
 // The end of a session is decided by a statement on its own row, whichever comes first: a renewal that was done while it
 // waited is heeded.
 func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
-	eachWay(t, func(t *testing.T, url string) {
-		b := openOn(t, url, apartOn(t, url))
+	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		id, now := session.NewID(), time.Now().UnixMicro()
 		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
@@ -225,8 +218,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 
 // The other way around: a renewal that waited while the end was made final is lost.
 func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
-	eachWay(t, func(t *testing.T, url string) {
-		b := openOn(t, url, apartOn(t, url))
+	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		id := session.NewID()
 		if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
@@ -250,8 +242,7 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 
 // A swap that waited while another was done is refused, and joins; so does the first of a name.
 func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
-	eachWay(t, func(t *testing.T, url string) {
-		b := openOn(t, url, apartOn(t, url))
+	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		for name, version := range map[string]string{"first": "", "next": "7-0"} {
 			insert := "INSERT INTO " + b.o.locks() + " (name,form,rev,taken,idle,written,data,inbox) VALUES (0x" + fmt.Sprintf("%x01", name) + ",1,%d,0,0,0,0x01,'00')"
 			tx, spid := begun(t, url)

@@ -161,6 +161,17 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: left is %q at version %d, %v; want what was there", name, data, stat.Version, err)
 		}
 	}
+	// All are listed, each that cannot be read as an error with its name.
+	listed := 0
+	for st, err := range s.List(t.Context(), "") {
+		listed++
+		if err == nil && st.Name != "a" || err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrUnsupported) || err != nil && !strings.HasPrefix(err.Error(), "list \"") {
+			t.Errorf("listed %+v, %v", st, err)
+		}
+	}
+	if listed != 6 {
+		t.Errorf("%d names are listed, want 6", listed)
+	}
 }
 
 // A server forgets with a connection what it watches. Who waits watches anew, and hears of what

@@ -126,7 +126,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 	ok, told := u.ok, u.reported
 	h.mu.Unlock()
 	if ok {
-		h.debug("holdfast: upgraded", "fence", l.Token())
+		h.debug("holdfast: upgraded", "upgrade_token", l.Token())
 		return nil
 	}
 	select {

@@ -166,7 +166,7 @@ type Named struct {
 // done as long as the version that it depends on is the newest; and that its
 // join may have been done, or may yet be done as long as it is not void.
 //
-// What a Backend promises, each sentence a test of recordtest:
+// What a Backend promises, each sentence a test of recordtest (but 43, for which each backend has a test that damages its own):
 //
 // Reading
 //

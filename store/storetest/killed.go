@@ -32,51 +32,81 @@ type Killable struct {
 	TTL time.Duration
 }
 
-// killedEnv has the name that a process holds until it is killed, and where.
+// killedEnv has the name that a process holds, or waits for, until it is killed, and where.
 const killedEnv = "HOLDFAST_TEST_KILLED"
 
-// Killed kills processes that hold a name: within the TTL and a second the next is in, both one that waits already and
-// one that comes then. It is called in a test of its own, at its top: to hold the name, a new process of the
+// Killed kills processes. Within the TTL of one that holds a name, and a second, the next is in: both one that waits already and
+// one that comes then. One that waits blocks whoever is behind it for no longer than a position is kept, and a second, however
+// long the TTL is. It is called in a test of its own, at its top: to hold the name, or to wait for it, a new process of the
 // test program runs that test.
 //
 // A machine may stall while that is timed: one time of three will do, or of as many as there is patience for.
 func Killed(t *testing.T, c Killable) {
 	t.Helper()
-	if name, at, holds := strings.Cut(os.Getenv(killedEnv), " "); holds {
-		l, _ := c.locker(t, at)
-		if _, err := lock(t.Context(), l, name); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Println(killedEnv)
-		io.Copy(io.Discard, os.Stdin) // it ends with the process that was to kill this one
+	if says := strings.SplitN(os.Getenv(killedEnv), " ", 3); len(says) == 3 {
+		c.killed(t, says[0] == holds, says[1], says[2])
 		return
 	}
 	at, test := c.At(t), t.Name()
-	t.Run("killed", func(t *testing.T) { // so that Killed returns when both have ended
-		for what, waits := range map[string]bool{"who waits is in": true, "who comes is in": false} {
-			t.Run(what, func(t *testing.T) {
+	t.Run("killed", func(t *testing.T) { // so that Killed returns when all have ended
+		for _, one := range []struct {
+			what string
+			ttl  time.Duration
+			once func(*killing) (took time.Duration, told bool)
+		}{
+			{"who waits is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(true) }},
+			{"who comes is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(false) }},
+			{"who waits behind a waiter is in", 3 * store.MaxPositionTTL, (*killing).behind},
+		} {
+			t.Run(one.what, func(t *testing.T) {
 				t.Parallel()
 				k := &killing{T: t, test: test, at: at}
-				k.near, k.ttl = c.locker(t, at)
-				k.eyes, _ = c.locker(t, at)
+				k.first, _ = c.locker(t, at, one.ttl)
+				k.near, k.ttl = c.locker(t, at, one.ttl)
+				k.eyes, _ = c.locker(t, at, one.ttl)
 				for again, began := 0, time.Now(); again < 3 || time.Since(began) < patience; again++ {
-					took, told := k.once(waits)
+					took, told := one.once(k)
 					t.Logf("in after %v: %v; the TTL is %v", took.Round(time.Millisecond), told, k.ttl)
-					if told && took <= k.ttl+time.Second {
+					if told && took <= k.bound {
 						return
 					}
 				}
-				t.Error("each time it was later than that")
+				t.Errorf("each time it was later than %v", k.bound)
 			})
 		}
 	})
 }
 
-// locker is the locks of one process, closed with the test, and for how long its holds last.
-func (c *Killable) locker(t *testing.T, at string) (*holdfast.Locker, time.Duration) {
+// What a process that is killed does until then.
+const (
+	holds = "holds"
+	waits = "waits"
+)
+
+// killed is the process that is killed.
+func (c *Killable) killed(t *testing.T, holds bool, name, at string) {
+	t.Helper()
+	ttl := c.TTL
+	if !holds {
+		ttl = 3 * store.MaxPositionTTL
+		fmt.Println(killedEnv)
+	}
+	l, _ := c.locker(t, at, ttl)
+	if _, err := lock(t.Context(), l, name); err != nil {
+		t.Fatal(err)
+	}
+	if holds {
+		fmt.Println(killedEnv)
+	}
+	io.Copy(io.Discard, os.Stdin) // it ends with the process that was to kill this one
+}
+
+// locker is the locks of one process, closed with the test, and for how long its holds last: three seconds if ttl is zero, and no less
+// than the store keeps.
+func (c *Killable) locker(t *testing.T, at string, ttl time.Duration) (*holdfast.Locker, time.Duration) {
 	t.Helper()
 	s := c.Open(t, at)
-	ttl := max(cmp.Or(c.TTL, 3*time.Second), s.Describe().MinTTL)
+	ttl = max(cmp.Or(ttl, 3*time.Second), s.Describe().MinTTL)
 	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -95,12 +125,12 @@ func lock(ctx context.Context, l *holdfast.Locker, name string) (*holdfast.Lease
 	}
 }
 
-// killing is two processes that live: one takes what was held, the other looks.
+// killing is processes that live: one has the name before, one takes it once another was killed, one looks.
 type killing struct {
 	*testing.T
-	test, at   string
-	ttl        time.Duration
-	near, eyes *holdfast.Locker
+	test, at          string
+	ttl, bound        time.Duration
+	first, near, eyes *holdfast.Locker
 }
 
 // taken is what came of taking a name, and when.
@@ -114,47 +144,88 @@ type taken struct {
 // that the holder had lost it before.
 func (k *killing) once(waits bool) (took time.Duration, told bool) {
 	k.Helper()
+	k.bound = k.ttl + time.Second
 	name := "killed/" + random()
-	kill := k.holder(name)
-	ctx, cancel := context.WithCancel(k.Context())
-	defer cancel()
-	got := make(chan taken, 1)
-	take := func() {
-		go func() {
-			lease, err := lock(ctx, k.near, name)
-			got <- taken{lease, err, time.Now()}
-		}()
-	}
+	kill := k.starts(holds, name)
+	got, cancel := make(chan taken, 1), context.CancelFunc(nil)
+	waiting := 0
 	if waits {
-		take()
+		cancel = k.take(name, got)
+		waiting = 1
 	}
-	stalled := false
-	for begun := time.Now(); len(got) == 0; time.Sleep(5 * time.Millisecond) {
-		lease, err := k.eyes.Mutex(name).TryLock(k.Context())
-		if stalled = err == nil; stalled {
-			k.gives(lease)
-			break
-		}
-		if held := (*holdfast.HeldError)(nil); errors.As(err, &held) && (held.Waiting > 0 || !waits) {
-			break
-		}
-		if time.Since(begun) > patience {
-			k.Fatalf("after %v still not seen: the name is held, and waited for: %v: %v", patience, waits, err)
-		}
-	}
+	stalled := k.sees(name, waiting, got)
 	killed := time.Now()
 	kill()
 	if !waits {
-		take()
+		cancel = k.take(name, got)
 	}
-	end := time.AfterFunc(k.ttl+time.Second+patience, cancel) // it is far too late
+	defer cancel()
+	when := k.in(got, cancel, killed)
+	return when.Sub(killed), !stalled && !when.Before(killed)
+}
+
+// behind returns how long after the end of a waiter the one behind it had the name, which was given back by then.
+func (k *killing) behind() (took time.Duration, told bool) {
+	k.Helper()
+	k.bound = min(k.ttl, store.MaxPositionTTL) + time.Second
+	name := "killed/" + random()
+	lease, err := lock(k.Context(), k.first, name)
+	if err != nil {
+		k.Fatal(err)
+	}
+	kill := k.starts(waits, name)
+	got := make(chan taken, 1)
+	stalled := k.sees(name, 1, got)
+	cancel := k.take(name, got)
+	defer cancel()
+	stalled = stalled || k.sees(name, 2, got)
+	killed := time.Now()
+	kill()
+	k.gives(lease)
+	when := k.in(got, cancel, killed)
+	return when.Sub(killed), !stalled && !when.Before(killed)
+}
+
+// take has the near process take a name, until cancel is called.
+func (k *killing) take(name string, got chan<- taken) (cancel context.CancelFunc) {
+	ctx, cancel := context.WithCancel(k.Context())
+	go func() {
+		lease, err := lock(ctx, k.near, name)
+		got <- taken{lease, err, time.Now()}
+	}()
+	return cancel
+}
+
+// sees waits until a name is held, and so many wait for it. stalled: nobody holds it any more.
+func (k *killing) sees(name string, waiting int, got <-chan taken) (stalled bool) {
+	k.Helper()
+	for begun := time.Now(); len(got) == 0; time.Sleep(5 * time.Millisecond) {
+		lease, err := k.eyes.Mutex(name).TryLock(k.Context())
+		if err == nil {
+			k.gives(lease)
+			return true
+		}
+		if held := (*holdfast.HeldError)(nil); errors.As(err, &held) && held.Waiting >= waiting {
+			return false
+		}
+		if time.Since(begun) > patience {
+			k.Fatalf("after %v still not seen: the name is held, and %d wait for it: %v", patience, waiting, err)
+		}
+	}
+	return false
+}
+
+// in is when the near process had the name, which it gives back.
+func (k *killing) in(got <-chan taken, cancel context.CancelFunc, killed time.Time) time.Time {
+	k.Helper()
+	end := time.AfterFunc(k.bound+patience, cancel) // it is far too late
 	defer end.Stop()
 	one := <-got
 	if one.err != nil {
-		k.Fatalf("not in %v after the holder was killed: %v", time.Since(killed).Round(time.Second), one.err)
+		k.Fatalf("not in %v after another process was killed: %v", time.Since(killed).Round(time.Second), one.err)
 	}
 	k.gives(one.lease)
-	return one.when.Sub(killed), !stalled && !one.when.Before(killed)
+	return one.when
 }
 
 func (k *killing) gives(l *holdfast.Lease) {
@@ -164,11 +235,11 @@ func (k *killing) gives(l *holdfast.Lease) {
 	}
 }
 
-// holder starts a process that holds a name, and returns what kills it, which the end of the test does at the latest.
-func (k *killing) holder(name string) (kill func()) {
+// starts starts a process that holds a name, or waits for it, and returns what kills it, which the end of the test does at the latest.
+func (k *killing) starts(what, name string) (kill func()) {
 	k.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+k.test+"$")
-	cmd.Env = append(os.Environ(), killedEnv+"="+name+" "+k.at)
+	cmd.Env = append(os.Environ(), killedEnv+"="+what+" "+name+" "+k.at)
 	cmd.Stderr = k.Output()
 	_, err := cmd.StdinPipe()
 	if err != nil {
@@ -192,6 +263,6 @@ func (k *killing) holder(name string) (kill func()) {
 		}
 		k.Log(lines.Text())
 	}
-	k.Fatal("the process that was to hold the name has ended")
+	k.Fatal("the process that was to be killed has ended")
 	return nil
 }
