@@ -123,8 +123,8 @@ func (p *promise) skips(s store.Store) string {
 	return ""
 }
 
-// tooSlow ends a trial that tells nothing, as an ask has taken so long that what it
-// asked for was over before there was an answer.
+// tooSlow ends a trial that tells nothing: what was asked for was over before there was an answer, or
+// there was none in time.
 const tooSlow = "too slow to tell anything"
 
 // untilInTime runs trials until one has told something.
@@ -135,7 +135,7 @@ func untilInTime(t *testing.T, run func(*trial), next func(again int) *trial) {
 			return
 		}
 	}
-	t.Fatal("this machine is too busy: each time an ask took longer than what it asked for lasts")
+	t.Fatal("this machine is too busy: each time an answer came too late, or none came")
 }
 
 // inTime runs the trial, and reports whether it told anything.
