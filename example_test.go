@@ -62,7 +62,7 @@ func ExampleLock_Lock() {
 	}
 	defer lease.Release()
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_, err = locks.Mutex("invoice/42").Lock(ctx)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded), errors.Is(err, holdfast.ErrHeld))
