@@ -21,7 +21,8 @@ func TestAnAskCancelledWhileTheServerIsFrozenLeavesNoGhost(t *testing.T) {
 	client := clientOf(t, server.Addr)
 	const rounds, callers = 4, 50
 	for range rounds {
-		locks, err := holdfast.New(storeOn(t, client, nil), &holdfast.Options{TTL: 10 * time.Minute})
+		asked := storeOn(t, client, nil)
+		locks, err := holdfast.New(asked, &holdfast.Options{TTL: 10 * time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func TestAnAskCancelledWhileTheServerIsFrozenLeavesNoGhost(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(50 * time.Millisecond) // for some asks to reach the server; any number will do
+		until(t, "all have come, and the first asks are on their way", func() bool { return asked.queued() >= callers-maxExchanges })
 		leave()
 		wg.Wait() // though the server stands still
 		server.Thaw()
