@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
@@ -102,22 +103,24 @@ func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
 
 // Close waits for the sweep that is under way, which ends with it.
 func TestCloseEndsTheSweep(t *testing.T) {
-	b, begun, ended := NewBase("here"), make(chan bool), false
-	b.Sweeps.at = store.Now() // it is time to
-	b.SweepInTime(func(ctx context.Context) error {
-		close(begun)
-		<-ctx.Done()
-		time.Sleep(10 * time.Millisecond) // it takes a while
-		ended = true
-		return ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		b, begun, ended := NewBase("here"), make(chan bool), false
+		b.Sweeps.at = store.Now() // it is time to
+		b.SweepInTime(func(ctx context.Context) error {
+			close(begun)
+			<-ctx.Done()
+			time.Sleep(time.Hour) // it takes a while
+			ended = true
+			return ctx.Err()
+		})
+		<-begun
+		b.SweepInTime(func(context.Context) error { t.Error("a second one at once"); return nil })
+		closes := 0
+		b.Own = closer(func() error { closes++; return nil })
+		if err := b.Close(); err != nil || !ended || closes != 1 {
+			t.Errorf("%v; the sweep has ended: %v; %d closed", err, ended, closes)
+		}
 	})
-	<-begun
-	b.SweepInTime(func(context.Context) error { t.Error("a second one at once"); return nil })
-	closes := 0
-	b.Own = closer(func() error { closes++; return nil })
-	if err := b.Close(); err != nil || !ended || closes != 1 {
-		t.Errorf("%v; the sweep has ended: %v; %d closed", err, ended, closes)
-	}
 }
 
 type closer func() error
