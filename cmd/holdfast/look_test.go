@@ -6,6 +6,7 @@ import (
 	"iter"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -24,19 +25,18 @@ func (deaf) List(context.Context, string) iter.Seq2[store.State, error] {
 
 // What was read until then is shown.
 func TestALookDoesNotWaitForADriverThatHeedsNoContext(t *testing.T) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		states, errs := (&inspected{Inspector: deaf{}, where: "S"}).all(t.Context(), "", 100*time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100 * time.Millisecond
+		begun := time.Now()
+		states, errs := (&inspected{Inspector: deaf{}, where: "S"}).all(t.Context(), "", most)
 		if len(states) != 1 || len(errs) != 1 || codeOf(errs[0]) != exitUnavailable {
 			t.Errorf("%+v, %v", states, errs)
 		}
-	}()
-	select {
-	case <-done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("it waits")
-	}
+		if took := time.Since(begun); took != most {
+			t.Errorf("it took %v, want %v", took, most)
+		}
+		time.Sleep(time.Hour) // the driver comes back
+	})
 }
 
 func TestAStoreThatWasSilentIsNotWaitedForAgain(t *testing.T) {
