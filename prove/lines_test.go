@@ -131,7 +131,7 @@ func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 			if v.Proved || len(v.Violations) > 0 || !strings.Contains(why, c.says) || strings.Contains(why, "does not end") {
 				t.Errorf("proved %v, too little: %s, violations: %+v", v.Proved, why, v.Violations)
 			}
-			if took := time.Since(began); took > 25*time.Second {
+			if took := time.Since(began); took >= startBy { // one that waited for a worker would take that, or ten minutes
 				t.Errorf("it took %v", took)
 			}
 		})
