@@ -153,7 +153,7 @@ func TestWhatIsDoneOnceIsWaitedForOnlyAsLongAsAContextGoes(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		t.Error("it is waited for")
 	}
 	close(end)
