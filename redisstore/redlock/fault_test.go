@@ -152,9 +152,9 @@ func TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver(t *tes
 	for _, how := range []string{"restarted", "restarted with an old record", "wiped"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			forgets(t, how, time.Minute, func(ask func() bool, _ func() time.Duration) {
+			forgets(t, how, time.Minute, func(ask func() bool, since func() time.Duration) {
 				for range 20 {
-					if ask() {
+					if ask() && since() < time.Minute { // a slow machine may take that long
 						t.Fatal("granted, while another has it for a minute")
 					}
 					time.Sleep(20 * time.Millisecond) // what was given back is gone
