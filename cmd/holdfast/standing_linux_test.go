@@ -41,7 +41,7 @@ func TestTheRecipeForPythonHoldsALock(t *testing.T) {
 		"work.py": `import os, signal, subprocess, sys
 from holdfast import Lock, NotObtained
 run = lambda *a: subprocess.run(["holdfast", *a], capture_output=True, text=True)
-with Lock("demo", "-n", "--ttl", "3") as lock:
+with Lock("demo", "-n", "--ttl", "30") as lock:
     assert lock.token > 0 and not lock.lost.is_set()
     assert run("run", "demo", "-n", "--", "true").returncode == 75
     try:
