@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -148,22 +149,24 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 // An answer that took long says little of a clock: it undoes nothing that is
 // known better.
 func TestAnAnswerThatTookLongUndoesNoBetterOne(t *testing.T) {
-	s := &Store{nodes: []*node{{}}}
-	n := s.nodes[0]
-	learn := func(ahead, took time.Duration) time.Duration {
-		now := time.Now()
-		(&tally{asked: now.Add(-took)}).learn(s, n, now.Add(ahead).UnixMicro())
-		return duration(n.offset.Load()).Round(100 * time.Millisecond)
-	}
-	for i, c := range []struct{ ahead, took, want time.Duration }{
-		{-9 * time.Second, 0, -9 * time.Second},
-		{-10 * time.Second, 20 * time.Second, -9 * time.Second}, // it is between 10 s behind and 10 s ahead
-		{0, time.Second, 0},
-		{-5 * time.Second, 8 * time.Second, 0},
-		{3 * time.Second, 0, 3 * time.Second},
-	} {
-		if got := learn(c.ahead, c.took); got != c.want {
-			t.Errorf("%d: a clock that was %v ahead when it answered after %v is known as %v ahead, want %v", i, c.ahead, c.took, got, c.want)
+	synctest.Test(t, func(t *testing.T) { // in which no time passes between two readings of the clock
+		s := &Store{nodes: []*node{{}}}
+		n := s.nodes[0]
+		learn := func(ahead, took time.Duration) time.Duration {
+			now := time.Now()
+			(&tally{asked: now.Add(-took)}).learn(s, n, now.Add(ahead).UnixMicro())
+			return duration(n.offset.Load())
 		}
-	}
+		for i, c := range []struct{ ahead, took, want time.Duration }{
+			{-9 * time.Second, 0, -9 * time.Second},
+			{-10 * time.Second, 20 * time.Second, -9 * time.Second}, // it is between 10 s behind and 10 s ahead
+			{0, time.Second, 0},
+			{-5 * time.Second, 8 * time.Second, 0},
+			{3 * time.Second, 0, 3 * time.Second},
+		} {
+			if got := learn(c.ahead, c.took); got != c.want {
+				t.Errorf("%d: a clock that was %v ahead when it answered after %v is known as %v ahead, want %v", i, c.ahead, c.took, got, c.want)
+			}
+		}
+	})
 }
