@@ -74,7 +74,8 @@ func TestADurableStoreBehindASentinel(t *testing.T) {
 func TestADurableStoreOfACluster(t *testing.T) {
 	t.Parallel()
 	servers := testserver.Redis8Cluster(t, 3, syncs...)
-	s := durable(t, clusterClient(t, servers), 0)
+	client := clusterClient(t, servers)
+	s := durable(t, client, 0)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
 		h := mustHold(t, s, mutex(name))
 		if r := s.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
@@ -93,17 +94,25 @@ func TestADurableStoreOfACluster(t *testing.T) {
 	s.syncTime = 100 * time.Millisecond
 	var unsynced int
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
-		_, err := s.Ask(t.Context(), mutex("of "+name))
-		switch {
-		case err == nil:
-		case store.Definite(err) || !strings.Contains(err.Error(), "disk"):
-			t.Errorf("%v, want indeterminate for the disk", err)
-		default:
+		c := mutex("of " + name)
+		node, err := client.MasterForKey(t.Context(), s.key(c.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		syncs := node.Options().Addr != servers[0].Addr
+		until(t, "the disk is known to have it, or not to", func() bool { // one that syncs may be slow
+			_, err := s.Ask(t.Context(), c)
+			if err != nil && (store.Definite(err) || !strings.Contains(err.Error(), "disk")) {
+				t.Fatalf("%v, want indeterminate for the disk", err)
+			}
+			return (err == nil) == syncs
+		})
+		if !syncs {
 			unsynced++
 		}
 	}
-	if unsynced == 0 || unsynced == 12 {
-		t.Errorf("%d of 12 grants are not told, want those of one server in three", unsynced)
+	if unsynced == 0 {
+		t.Error("no name is on the server that does not sync")
 	}
 }
 
