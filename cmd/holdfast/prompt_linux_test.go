@@ -159,9 +159,10 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 
 // What a server has refused is what is told, however long it was asked for.
 func TestARefusalOfTheServerIsToldAndNotASilence(t *testing.T) {
+	t.Parallel()
 	full, replica := testserver.Redis(t, "--maxmemory", "1"), testserver.RedisReplica(t, testserver.Redis(t))
 	for says, url := range map[string]string{"OOM ": "redis://" + full.Addr, "READONLY ": "redis://" + replica.Addr} {
-		for _, flags := range [][]string{{"-n"}, {"-w", "1"}} {
+		for _, flags := range [][]string{{"-n"}, {"-w", "4"}} {
 			args := slices.Concat([]string{"run", "a"}, flags, []string{"--store", url, "--", "true"})
 			cmd := exec.CommandContext(t.Context(), "holdfast", args...)
 			out, _ := cmd.CombinedOutput()
