@@ -90,15 +90,19 @@ func TestOnlyWhoIsGrantedIsWoken(t *testing.T) {
 func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatNotificationsMayBeMissing(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
-	direct := poolOn(t, server.Addr)
-	s := tableOn(t, poolOn(t, server.Addr), nil)
+	direct := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "0" })
+	s := tableOn(t, poolOn(t, server.Addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "ours" }), nil)
 	defer s.Close()
-	s.pingEvery = 200 * time.Millisecond
+	s.pingEvery = time.Hour // so it is idle, and the newest statement of who listens is that
 	next := mailboxOf(t, s)
 	handOver(t, s, "before", next)
 	// Where idle connections are closed this one is not, and those of the pool
 	// are found to be closed and replaced.
-	time.Sleep(time.Second)
+	ours := func(which string) string {
+		return pgtest.One[string](t, direct, "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = 'ours'"+which)
+	}
+	listens := ours(" AND query LIKE '%LISTEN%'")
+	until(t, "all but the one that listens are closed", func() bool { return listens != "" && ours("") == listens })
 	handOver(t, s, "after a rest", next)
 
 	kill := "SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
