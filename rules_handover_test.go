@@ -275,6 +275,21 @@ func TestHandOver_MaxHoldIsEachLeasesOwn(t *testing.T) {
 	})
 }
 
+// The one before was to have it for a while only; who comes next is not.
+func TestHandOver_MaxHoldOfTheOneBeforeEndsNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		locks := locker(t, withNotifications{s}, nil)
+		l := lock(t, locks.With(&Options{MaxHold: 30 * time.Millisecond}), "a")
+		next := waits(t, locks.Mutex("a").Lock)
+		release(t, l)
+		mine := next.handed()
+		time.Sleep(time.Hour)
+		same(t, "valid", mine.Valid(), true)
+		release(t, mine)
+	})
+}
+
 // A try takes nothing from those who wait here, and is handed nothing.
 func TestHandOver_ATryIsRefusedWhileTheNameGoesRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

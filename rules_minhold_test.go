@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A minimum hold keeps a name for a job that has run. Where the caller has
@@ -88,6 +90,23 @@ func TestMinHold_CallerLeftWhileSeveralAreShown(t *testing.T) {
 			empty(t, s.mem)
 		})
 	}
+}
+
+// The store grants, and refuses to keep the minimum: the caller gets its error, and the name is free.
+func TestMinHold_WhatCannotBeShownIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(c *call) fate {
+			if c.op == "renew" {
+				return fate{fail: store.ErrDenied}
+			}
+			return fate{}
+		})
+		_, err := locker(t, s, &Options{MinHold: time.Hour}).Mutex("a").TryLock(t.Context())
+		is(t, err, ErrDenied)
+		time.Sleep(time.Second)
+		empty(t, s.mem)
+	})
 }
 
 // What was had is given back with its minimum hold, however it ends.

@@ -3,6 +3,8 @@
 package filestore
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -119,6 +121,15 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		}
 		refused(t, dir, store.ErrDenied, "belongs to user")
 	})
+	if os.Geteuid() == 0 {
+		t.Run("another's, for a group", func(t *testing.T) {
+			dir := mkdir(t, 0o770)
+			if err := errors.Join(os.Chown(dir, 65534, -1), os.Chmod(dir, 0o770|fs.ModeSetgid)); err != nil {
+				t.Fatal(err)
+			}
+			refused(t, dir, store.ErrDenied, "belongs to user")
+		})
+	}
 	t.Run("a part", func(t *testing.T) {
 		dir := mkdir(t, 0o700)
 		open(t, dir).Close()
@@ -139,6 +150,29 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 			t.Fatalf("%v, want an error that names the place", err)
 		}
 	})
+}
+
+// Who can make a link in the directory could point a name at a file of another directory, whose locks would be this one's then.
+func TestALinkInPlaceOfAStateFileIsNotFollowed(t *testing.T) {
+	other, s := open(t, mkdir(t, 0o700)), open(t, mkdir(t, 0o700))
+	defer other.Close()
+	defer s.Close()
+	lockSoon(t, other, "name")
+	before, err := os.ReadFile(other.path("name"))
+	if err == nil {
+		err = os.Symlink(other.path("name"), s.path("name"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	if a, err := s.Ask(ctx, lockOf(s.anyProcess(), "name")); err == nil || ctx.Err() != nil {
+		t.Errorf("%+v, %v, want that it is refused at once", a, err)
+	}
+	if after, err := os.ReadFile(other.path("name")); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file behind the link was written (%v)", err)
+	}
 }
 
 // Mode 2770 is nobody's default: it says that a group shares the directory.

@@ -17,7 +17,7 @@ type fileID struct{ dev, ino uint64 }
 // is set. A directory that is sticky or not ours is no obstacle: O_CREAT is
 // only tried on a name that is not there (see protected_regular in proc(5)).
 func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileID, made bool, err error) {
-	const flags = os.O_RDWR | unix.O_NOFOLLOW // O_CLOEXEC is os's own habit
+	const flags = os.O_RDWR | unix.O_NOFOLLOW // O_CLOEXEC is os's own habit //mutant:file-state-behind-a-link
 	for {
 		f, err = os.OpenFile(path, flags, 0)
 		if !create || !errors.Is(err, fs.ErrNotExist) {

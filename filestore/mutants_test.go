@@ -36,6 +36,7 @@ var mutants = []mutant.Broken{
 	one("only the clock tells of a reboot", bootTest, "file-rebooted", mutant.Return("slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock })")),
 
 	// A directory that a group shares.
+	one("a link in place of a state file is followed", "TestALinkInPlaceOfAStateFileIsNotFollowed", "file-state-behind-a-link", mutant.Value("os.O_RDWR")),
 	one("the mode of a FIFO is set by its path", swapTest, "file-fifo-ours", mutant.Stmt("err = os.Chmod(path, s.fileMode)")),
 	one("a FIFO is not looked at", swapTest, "file-fifo-ours", mutant.Stmt("err = unix.Fchmod(fd, uint32(s.fileMode))")),
 	one("the mode of a file is set by its path", swapTest, "file-mode-by-descriptor", mutant.Value("os.Chmod(temp, mode)")),
@@ -81,6 +82,7 @@ var mutants = []mutant.Broken{
 
 // Those that only a test with two users catches.
 var mutantsForRoot = []mutant.Broken{
+	one("anybody may own what a group shares", "TestADirectoryThatOthersCanWriteToIsRefused", "file-shared-of-anybody", mutant.Cond("WAS && uid < 0")),
 	one("anybody may own the way", parentTest, "file-way-owner", mutant.Cond("owner < 0 && owner != unmapped()")),
 	one("any group may write", parentTest, "file-way-own-group", mutant.Return("true")),
 	one("the group that shares it may not write to its parent", "TestTheGroupThatSharesADirectoryMayWriteToItsParent", "file-way-sharing-group", mutant.Cond(`gid == 0 || runtime.GOOS == "darwin" && gid == 1`)),

@@ -26,6 +26,12 @@ type reading struct{ ahead, slept time.Duration }
 
 var last atomic.Pointer[reading]
 
+// stands reports whether the machine cannot have slept since the reading, for longer than a
+// millisecond, with the wall clock so far ahead now.
+func (r *reading) stands(ahead time.Duration) bool {
+	return r != nil && (ahead-r.ahead).Abs() <= time.Millisecond //mutant:clock-sleeps-that-count
+}
+
 // slept asks the kernel only when it may have something new to say, as that
 // takes three system calls. A suspend puts the wall clock forward against the
 // monotonic one, by as much as the machine has slept; so as long as the two
@@ -35,7 +41,7 @@ func slept() time.Duration {
 	now := time.Now()
 	ahead := time.Duration(now.UnixNano()) - now.Sub(start)
 	r := last.Load()
-	if r == nil || (ahead-r.ahead).Abs() > time.Millisecond {
+	if !r.stands(ahead) {
 		r = &reading{ahead, asleep()}
 		last.Store(r)
 	}

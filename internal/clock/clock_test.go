@@ -63,3 +63,19 @@ func TestInstants_SubStopsAtTheLongest(t *testing.T) {
 		}
 	}
 }
+
+// The kernel is asked after each suspend, however short, and after each step of the wall clock; and not else.
+func TestTheKernelIsAskedAfterEachSuspend(t *testing.T) {
+	if (*reading)(nil).stands(0) {
+		t.Error("what was never read stands")
+	}
+	r := &reading{ahead: time.Hour}
+	for moved, want := range map[time.Duration]bool{
+		0: true, 100 * time.Microsecond: true, -100 * time.Microsecond: true,
+		2 * time.Millisecond: false, 50 * time.Millisecond: false, 59 * time.Second: false, 24 * time.Hour: false, -2 * time.Millisecond: false, -time.Hour: false,
+	} {
+		if got := r.stands(time.Hour + moved); got != want {
+			t.Errorf("the wall clock moved by %v: the reading stands: %v, want %v", moved, got, want)
+		}
+	}
+}
