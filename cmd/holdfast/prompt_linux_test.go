@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -261,9 +263,12 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 	wrapped := func(sentinel error, cause string) error {
 		return fmt.Errorf("lock %q on %s: %w: ask for %q on %s: %w", "x", where, sentinel, "x", where, errors.New(cause))
 	}
-	refused := func(why string) error {
-		return fmt.Errorf("lock \"x\" on Redlock on a:1, b:1, c:1: %w: ask for \"x\": 1 of 3 nodes did it, 2 are needed: %s", holdfast.ErrUnavailable, why)
+	const redlock = "Redlock on a:1, b:1, c:1"
+	refused := func(count string, failed ...error) error {
+		return fmt.Errorf("lock \"x\" on %s: %w", redlock, &fewNodes{holdfast.ErrUnavailable, count, failed})
 	}
+	away := func(node string) error { return fmt.Errorf("dial tcp %s: connect: %w", node, syscall.ECONNREFUSED) }
+	full := errors.New("OOM command not allowed when used memory > 'maxmemory' (" + strings.Repeat("it is full, ", 20) + "so nothing new can be locked)")
 	for _, c := range []struct {
 		err    error
 		name   string
@@ -278,9 +283,19 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		{wrapped(holdfast.ErrDenied, strings.Repeat("n", 90)), "x", where, 0, "x: " + where + ": not allowed: " + strings.Repeat("n", 90)},
 		{wrapped(holdfast.ErrInvalid, "TTL 2m0s is over the store's greatest, 1m0s"), "x", where, 0, "x: " + where + ": TTL 2m0s is over the store's greatest, 1m0s"},
 		{fmt.Errorf("lock: %w", &store.MismatchError{Have: store.Full, Want: 3}), "x", where, 0, "x: in use as a lock, you asked for --slots K/3: all who use a name must ask for the same kind"},
-		{refused("a:1: dial tcp a:1: connect: connection refused; b:1: i/o timeout"), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed: a:1: connection refused; b:1: i/o timeout"},
-		{refused("a:1: it was restarted: it grants nothing for another 58s"), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed: a:1: it was restarted: it grants nothing for another 58s"},
-		{fmt.Errorf("%w: in 58 s enough nodes may grant again: %w", holdfast.ErrUnavailable, refused("a:1: it was restarted")), "x", "Redlock on a:1, b:1, c:1", 0, "x: Redlock: 1 of 3 nodes did it, 2 are needed; in 58 s enough nodes may grant again"},
+		{refused("1 of 3 nodes did it", away("a:1"), errors.New("i/o timeout")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes did it: a:1: connection refused; b:1: no answer"},
+		{refused("0 of 3 nodes did it", away("a:1"), errors.New("i/o timeout"), away("c:1")), "x", redlock, 0, "x: Redlock: 0 of 3 nodes did it: a:1, c:1: connection refused; b:1: no answer"},
+		{refused("1 of 3 nodes did it", errors.New("it was restarted: it grants nothing for another 58s")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes did it: a:1: it was restarted: it grants nothing for another 58s"},
+		{refused("1 of 3 nodes did it; in 58 s enough nodes may grant again"), "x", redlock, 0, "x: Redlock: 1 of 3 nodes did it; in 58 s enough nodes may grant again"},
+		// What does not fit: the nodes but one of each cause, then the middle of the causes.
+		{
+			refused("0 of 7 nodes did it", away("a:1"), errors.New(strings.Repeat("w", 70)), away("c:1"), away("d:1"), away("e:1"), away("f:1"), away("g:1")), "x", redlock, 0,
+			"x: Redlock: 0 of 7 nodes did it: a:1, c:1 and 4 more: connection refused; b:1: " + strings.Repeat("w", 70),
+		},
+		{
+			refused("1 of 3 nodes did it", away("a:1"), full), "x", redlock, 0,
+			"x: Redlock: 1 of 3 nodes did it: a:1: connection refused; b:1: OOM command not allowed when used … is full, it is full, so nothing new can be locked)",
+		},
 		{fmt.Errorf("%w: there is no connection at the moment: outbound buffer limit exceeded", holdfast.ErrUnavailable), "x", where, 3 * time.Second, "x: " + where + ": no answer within 3s"},
 		{ // as the engine ends a wait: the cause is what the store said, and not that our time was over
 			fmt.Errorf("%w; gave up waiting: %w", wrapped(holdfast.ErrUnavailable, "OOM command not allowed when used memory > 'maxmemory'."), context.DeadlineExceeded), "x", where, 3 * time.Second,
@@ -291,6 +306,26 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 	} {
 		if got := say(c.err, c.name, c.where, c.waited).Error(); got != c.want {
 			t.Errorf("%v:\n%s, want\n%s", c.err, got, c.want)
+		}
+	}
+}
+
+// A fewNodes is an error as redlock has them.
+type fewNodes struct {
+	kind   error
+	count  string
+	failed []error // of the nodes a:1, b:1 and so on
+}
+
+func (e *fewNodes) Error() string { return e.kind.Error() + ": " + e.count }
+func (e *fewNodes) Unwrap() error { return e.kind }
+
+func (e *fewNodes) ByNode() (string, iter.Seq2[string, error]) {
+	return e.count, func(yield func(string, error) bool) {
+		for i, err := range e.failed {
+			if !yield(string(rune('a'+i))+":1", err) {
+				return
+			}
 		}
 	}
 }
