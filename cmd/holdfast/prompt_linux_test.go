@@ -111,6 +111,9 @@ func TestAClosedPortIsOneLineAndSoon(t *testing.T) {
 			if !strings.HasPrefix(line, "holdfast: a: ") || !strings.Contains(line, "connection refused") || strings.Contains(line, "secret") {
 				t.Errorf("it does not tell name and cause: %q", line)
 			}
+			if line := says(t, exitUnavailable, time.Second, "prove", "--store", url); !strings.Contains(line, "connection refused") {
+				t.Errorf("prove does not tell the cause: %q", line)
+			}
 			if name == "PostgreSQL session" { // of which there is no ls
 				return
 			}
