@@ -154,7 +154,7 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 			if name != "PostgreSQL" { // the rest looks in the same way
 				return
 			}
-			for _, args := range [][]string{{"show", "a"}, {"wait", "a"}, {"check", "a", "--id", strings.Repeat("0", 32)}} {
+			for _, args := range [][]string{{"show", "a"}, {"wait", "a"}, {"check", "a", "--id", strings.Repeat("0", 32)}, {"break", "a", "--id", strings.Repeat("0", 32), "--token", "1", "--reason", "x"}} {
 				says(t, exitUnavailable, 5*time.Second, append(args, "--store", url)...)
 			}
 			says(t, exitUnavailable, 2200*time.Millisecond, "wait", "a", "-w", "2", "--store", url)
