@@ -119,7 +119,11 @@ func say(err error, name, where string, waited time.Duration) error {
 			room := lineLength - len(linePrefix) - len(about(shorten(name, leastShown), where, " "))
 			return &message{about(name, where, causeByNode(nodes, room)), err}
 		}
-		return &message{about(name, where, cause(err, where, waited)), err}
+		why := cause(err, where, waited)
+		if short := withoutAside(why); asLine(about(name, where, why)) != linePrefix+about(name, where, why) { //mutant:cmd-aside-is-cut-first
+			why = short
+		}
+		return &message{about(name, where, why), err}
 	}
 	text := about(name, where, rest(err.Error(), where, "invalid"))
 	const see = "; see 'holdfast doctor'"
@@ -163,6 +167,15 @@ func cause(err error, where string, waited time.Duration) string {
 	return text
 }
 
+// withoutAside is the text without what is in brackets at its end: what a store adds to the
+// words of its server.
+func withoutAside(text string) string {
+	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
+		return text[:i]
+	}
+	return text
+}
+
 // byNode is an error of a store of several servers, which says of each why it failed.
 // That of redlock is one: the command imports no store.
 type byNode interface {
@@ -191,6 +204,9 @@ func causeByNode(e byNode, room int) string {
 			more := ""
 			if n := len(nodes) - named; n > 0 {
 				nodes, more = nodes[:named], fmt.Sprintf(" and %d more", n)
+			}
+			if utf8.RuneCountInString(why) > length {
+				why = withoutAside(why)
 			}
 			parts[i] = strings.Join(nodes, ", ") + more + ": " + shorten(why, length)
 		}

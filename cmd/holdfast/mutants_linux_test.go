@@ -105,6 +105,7 @@ var mutants = []mutant.Broken{
 	one("a long note hides who holds", "TestARefusalSaysWhoHoldsWhateverTheNote", "cmd-notes-are-cut-first", mutant.Cond("had < 0")),
 	one("a long name hides the other columns", "TestWatchShowsAllColumnsOfALongName", "cmd-name-column-is-bounded", mutant.Cond("false")),
 	one("nobody is told how to be notified", "TestDoctorSaysWhatLetsWaitersBeNotified", "cmd-doctor-grants-waking", mutant.Cond("WAS && false")),
+	one("all that a store adds is kept", "TestAnErrorHasItsCauseOnce", "cmd-aside-is-cut-first", mutant.Cond("WAS && false")),
 	one("one node of each cause is named", "TestAnErrorHasItsCauseOnce", "cmd-nodes-named", mutant.Cond("false")),
 	one("a cause is told with the store again", "TestAnErrorHasItsCauseOnce", "cmd-cause-once", mutant.Cond("WAS || true")),
 	one("a TTL of nothing is promised", "TestDoctorPromisesNoTTLWhereThereIsNone", "cmd-no-ttl", mutant.Cond("WAS && false")),

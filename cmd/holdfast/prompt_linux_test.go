@@ -15,6 +15,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/filestore"
 	"github.com/holdfast-go/holdfast/internal/testserver"
@@ -171,10 +173,26 @@ func TestARefusalOfTheServerIsToldAndNotASilence(t *testing.T) {
 			args := slices.Concat([]string{"run", "a"}, flags, []string{"--store", url, "--", "true"})
 			cmd := exec.CommandContext(t.Context(), "holdfast", args...)
 			out, _ := cmd.CombinedOutput()
-			if line := string(out); cmd.ProcessState.ExitCode() != exitUnavailable || !strings.Contains(line, says) || strings.Contains(line, "no answer") {
-				t.Errorf("%q: exit code %d, want %d and what the server said: %q", args, cmd.ProcessState.ExitCode(), exitUnavailable, line)
+			if line := string(out); cmd.ProcessState.ExitCode() != exitUnavailable || !strings.Contains(line, says) || strings.Contains(line, "no answer") || strings.Contains(line, "…") {
+				t.Errorf("%q: exit code %d, want %d and what the server said, whole: %q", args, cmd.ProcessState.ExitCode(), exitUnavailable, line)
 			}
 		}
+	}
+}
+
+// Who may not lock is told so by prove as by run.
+func TestProveTellsAMissingRightInOneWholeLine(t *testing.T) {
+	server := testserver.Redis(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", "reads", "on", ">x", "~*", "+get").Err(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "holdfast", "prove", "--store", "redis://reads:x@"+server.Addr)
+	out, _ := cmd.CombinedOutput()
+	line := string(out)
+	if cmd.ProcessState.ExitCode() != exitDenied || !strings.HasPrefix(line, "holdfast: Redis at "+server.Addr+", database 0: not allowed: NOPERM ") || strings.Contains(line, "…") || strings.Count(line, "\n") != 1 {
+		t.Errorf("exit code %d, want %d and one whole line: %q", cmd.ProcessState.ExitCode(), exitDenied, line)
 	}
 }
 
@@ -271,7 +289,7 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		return fmt.Errorf("lock \"x\" on %s: %w", redlock, &fewNodes{holdfast.ErrUnavailable, count, failed})
 	}
 	away := func(node string) error { return fmt.Errorf("dial tcp %s: connect: %w", node, syscall.ECONNREFUSED) }
-	full := errors.New("OOM command not allowed when used memory > 'maxmemory' (" + strings.Repeat("it is full, ", 20) + "so nothing new can be locked)")
+	full := errors.New("OOM command not allowed when used memory > 'maxmemory', " + strings.Repeat("it is full, ", 20) + "so nothing new can be locked")
 	for _, c := range []struct {
 		err    error
 		name   string
@@ -297,8 +315,11 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		},
 		{
 			refused("1 of 3 nodes did it", away("a:1"), full), "x", redlock, 0,
-			"x: Redlock: 1 of 3 nodes did it: a:1: connection refused; b:1: OOM command not allowed when used … is full, it is full, so nothing new can be locked)",
+			"x: Redlock: 1 of 3 nodes did it: a:1: connection refused; b:1: OOM command not allowed when used …t is full, it is full, so nothing new can be locked",
 		},
+		// What a store adds to the words of its server goes first where not all fits.
+		{wrapped(holdfast.ErrUnavailable, "OOM it is full ("+strings.Repeat("n", 70)+")"), "x", where, 0, "x: " + where + ": OOM it is full (" + strings.Repeat("n", 70) + ")"},
+		{wrapped(holdfast.ErrUnavailable, "OOM it is full ("+strings.Repeat("n", 170)+")"), "x", where, 0, "x: " + where + ": OOM it is full"},
 		{fmt.Errorf("%w: there is no connection at the moment: outbound buffer limit exceeded", holdfast.ErrUnavailable), "x", where, 3 * time.Second, "x: " + where + ": no answer within 3s"},
 		{ // as the engine ends a wait: the cause is what the store said, and not that our time was over
 			fmt.Errorf("%w; gave up waiting: %w", wrapped(holdfast.ErrUnavailable, "OOM command not allowed when used memory > 'maxmemory'."), context.DeadlineExceeded), "x", where, 3 * time.Second,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -142,6 +143,7 @@ func (n *node) failed(err error) error {
 		return &NodeError{n.address, err}
 	}
 	text := err.Error()
+	err = redisinfo.WithoutScript(err)
 	has := func(parts ...string) bool {
 		for _, p := range parts {
 			if strings.Contains(text, p) {
