@@ -145,7 +145,7 @@ var mutants = []mutant.Broken{
 	one("what was freed is held", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-held", mutant.Line("case e.Freed && e.Token < 0:")),
 	one("what was freed is in the way", "TestCommandOnFiles/break-now-frees-at-once", "cmd-freed-is-in-the-way", mutant.Cond("e.Granted")),
 	one("the end of stdin is not seen", "TestCommandOnFiles/hold-speaks-json", "hold-ends-with-stdin", mutant.Delete()),
-	one("the end of stdin comes before the answer", "TestCommandOnFiles/hold-speaks-json", "hold-answers-before-stdin-ends", mutant.Line("default:")),
+	one("the end of stdin comes before the answer", "TestHoldAnswersThoughStdinHasEnded", "hold-answers-before-stdin-ends", mutant.Line("default:")),
 	one("the end of the script is not seen", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-ends-with-descriptor", mutant.Delete()),
 	one("the process in the background has the descriptor", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-inherits-nothing", mutant.Delete()),
 	one("a script goes on without its lock", "TestCommandOnFiles/hold-ends-a-script-that-lost-it", "hold-stops-the-script", mutant.Stmt("_ = pid")),
