@@ -89,6 +89,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 	)
 	add("TestTheVerdictSaysWhatWasNotJudged",
 		wrong{"a check with nothing to judge is proof", "judge-idle-check-is-proof", mutant.Cond("len(idle) > 9")},
+		wrong{"the verdict has all reasons", "prove-verdict-is-one-line", mutant.Cond("true")},
 		wrong{"what was not judged is not said", "prove-verdict-says-not-judged", mutant.Cond("len(v.NotJudged) > 9")},
 	)
 	add("TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong",

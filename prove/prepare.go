@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -223,6 +224,9 @@ const (
 // proved wrong by that. Where no TTL is asked for (free) and the server grants
 // none so short, as one of etcd does that elects slowly, a longer one is taken.
 func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err error) {
+	if err := r.listens(ctx); err != nil {
+		return err
+	}
 	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
 	if r.run.lease() > 0 { // to connect may take longer than that, and an ask gives up then
 		o.TTL = max(r.run.TTL, min(reachWithin, d.MaxTTL))
@@ -245,6 +249,19 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err e
 		}
 		r.lasts(2 * r.run.TTL)
 	}
+}
+
+// listens is the error if nobody listens at the store's address. It gives back what nobody
+// has, which leaves nothing behind: a locker that has asked there tries for seconds to take that
+// back when it is closed.
+func (r *run) listens(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	err := r.store.Release(ctx, store.Hold{Name: r.run.Names[0].Name, ID: store.NewProcess().NewID()})
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return err
+	}
+	return nil
 }
 
 func takeOnce(ctx context.Context, m *holdfast.Lock) error {

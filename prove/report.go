@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -111,8 +112,11 @@ func visible(text string) string {
 	return b.String()
 }
 
+// lastLine is how long the last line of the report is at most, in characters.
+const lastLine = 160
+
 // verdict is the last line of the report. It says PROVED alone only if each check had
-// something to judge.
+// something to judge. Why a check had not is in it if there is room, and else in the lines above.
 func (r *Report) verdict() string {
 	v, text := r.Verdict, "PROVED, for the faults above"
 	switch {
@@ -123,10 +127,19 @@ func (r *Report) verdict() string {
 	case len(v.NotJudged) > 0: //mutant:prove-verdict-says-not-judged
 		text = "PROVED in part, for the faults above"
 	}
-	for i, why := range v.NotJudged {
-		text += []string{"; not judged: ", "; "}[min(i, 1)] + why
+	if len(v.NotJudged) == 0 {
+		return text
 	}
-	return text
+	whole := text + "; not judged: " + strings.Join(v.NotJudged, "; ")
+	if utf8.RuneCountInString(whole) <= lastLine { //mutant:prove-verdict-is-one-line
+		return whole
+	}
+	var numbers []string
+	for _, why := range v.NotJudged {
+		number, _, _ := strings.Cut(why, " (")
+		numbers = append(numbers, strings.TrimPrefix(number, "check "))
+	}
+	return text + "; not judged, as explained above: checks " + strings.Join(numbers, ", ")
 }
 
 func (w *Violation) print(out io.Writer, run *Run) {

@@ -187,8 +187,7 @@ func TestWhoMayNotLockIsFound(t *testing.T) {
 				"reader":    {[]string{"~*", "&*", "-@all", "+@read", "+time", "+info"}, store.LevelFailure, "+eval ", "ACL SETUSER reader +del +eval "},
 				"few":       {append(rights(t), "-set", "-hdel"), store.LevelFailure, "+hdel +set", "ACL SETUSER few +hdel +set"},
 				"some":      {append(rights(t), "resetkeys", "~holdfast:{jobs*"), store.LevelWarning, "holdfast:*", ""},
-				"deaf":      {append(rights(t), "-subscribe"), store.LevelOK, "waiters poll", "ACL SETUSER deaf +subscribe +ping '&holdfast:*'"},
-				"it's":      {append(rights(t), "resetchannels"), store.LevelOK, "waiters poll", `ACL SETUSER 'it'\''s' +publish +subscribe +ping '&holdfast:*'`},
+				"it's":      {append(rights(t), "resetchannels"), store.LevelOK, "waiters poll", `ACL SETUSER 'it'\''s' +publish '&holdfast:*'`},
 				"clockless": {append(rights(t), "-time", "-publish"), store.LevelFailure, "lacks +time", "ACL SETUSER clockless +time"},
 			} {
 				s := storeOn(t, user(t, server, who, c.rights...), nil)
@@ -209,6 +208,48 @@ func TestWhoMayNotLockIsFound(t *testing.T) {
 				t.Errorf("the check wrote %d keys", n)
 			}
 		})
+	}
+}
+
+// Who may not subscribe is told what an administrator can run when it subscribes.
+func TestWhoMayNotSubscribeIsToldByWatch(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	s := storeOn(t, user(t, server, "deaf", append(rights(t), "-subscribe")...), nil)
+	defer s.Close()
+	if f := found(t, s, "rights"); f.Level() != store.LevelOK || f.Run != "" {
+		t.Errorf("the rights: %+v", f)
+	}
+	err := s.Watch(t.Context(), me, func(store.Notification) {})
+	var deaf *deafError
+	if !errors.Is(err, store.ErrDenied) || !errors.As(err, &deaf) || deaf.Run() != "redis-cli ACL SETUSER deaf +subscribe +ping '&holdfast:*'" {
+		t.Errorf("%v, %+v", err, deaf)
+	}
+}
+
+// The engine checks at the first claim of each process, which has a connection then: no
+// other is opened for that.
+func TestACheckOpensNoConnection(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	looks := clientOf(t, server.Addr)
+	s := storeOn(t, clientOf(t, server.Addr), nil)
+	defer s.Close()
+	mustAsk(t, s, mutex("x"))
+	opened := func() string {
+		return redisinfo.Field(looks.Info(t.Context(), "stats").Val(), "total_connections_received")
+	}
+	before := opened()
+	for _, f := range s.Check(t.Context()) {
+		if f.Err != nil {
+			t.Error(f.Err)
+		}
+	}
+	if after := opened(); before == "" || after != before {
+		t.Errorf("%s connections were opened before the check, and %s after it", before, after)
+	}
+	if text := looks.Info(t.Context(), "commandstats").Val(); strings.Contains(text, "cmdstat_subscribe") {
+		t.Errorf("it subscribes: %s", text)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -22,6 +23,7 @@ func (s *Store) failed(what string, err error) error {
 	if !errors.As(err, &server) {
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 	}
+	err = redisinfo.WithoutScript(err)
 	switch {
 	case forbids(text), has(text, "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH "):
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrDenied, what, s.address, err)

@@ -44,7 +44,12 @@ func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Noti
 	}
 	if err != nil {
 		stop()
-		return s.failed(fmt.Sprintf("subscribe to %q", w.channel), err)
+		denied := forbids(err.Error())
+		err = s.failed(fmt.Sprintf("subscribe to %q", w.channel), err)
+		if denied {
+			err = &deafError{err, s.grant("+subscribe", "+ping", "&"+s.prefix+"*")} //mutant:redis-who-is-deaf-is-told
+		}
+		return err
 	}
 	return nil
 }

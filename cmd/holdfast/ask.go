@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -72,9 +71,7 @@ func (j *job) askFor() error {
 	if err != nil {
 		return err
 	}
-	owner := holdfast.ThisProcess()
-	owner.Program = programOf(os.Getppid())
-	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Duration(j.ttl), AskToGiveUp: j.asks, Owner: owner, Logger: logger(false)})
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Duration(j.ttl), AskToGiveUp: j.asks, Owner: ownerForParent(), Logger: logger(false)})
 	if err != nil {
 		s.Close()
 		return j.cannotAsk(err)

@@ -94,14 +94,17 @@ func (in *inspected) breakOne(ctx context.Context, b holdfast.Break) error {
 	}
 }
 
-// errBroken is of a hold that was broken before.
+// errBroken is the error of a hold that was broken before.
 var errBroken = fmt.Errorf("%w: already broken", holdfast.ErrInvalid)
 
 // broken is errBroken if the hold was broken before: another reason would take the place of
 // the one that its holder may have read. A hold that is broken can still be freed by --now.
 func (in *inspected) broken(ctx context.Context, b holdfast.Break) error {
 	state, err := in.one(ctx, b.Name, lookTime)
-	if err != nil {
+	switch {
+	case errors.Is(err, holdfast.ErrUnavailable): // to break it would take as long again, with an outcome that nobody knows
+		return err
+	case err != nil:
 		return nil // to break it says why
 	}
 	for _, e := range state.Entries {

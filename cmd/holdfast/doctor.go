@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -165,7 +166,11 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 	if w, ok := s.(store.Watcher); ok {
 		within("waking waiters", func(ctx context.Context) store.Finding {
 			if err := w.Watch(ctx, me, func(store.Notification) {}); err != nil {
-				return store.Finding{Warning: true, Found: "they poll instead, as there are no notifications: " + err.Error()}
+				f := store.Finding{Warning: true, Found: "they poll instead, as there are no notifications: " + err.Error()}
+				if fix := fixable(nil); errors.As(err, &fix) { //mutant:cmd-doctor-grants-waking
+					f.Run = fix.Run()
+				}
+				return f
 			}
 			return store.Finding{Found: "by notifications"}
 		})
@@ -175,6 +180,13 @@ func (d *diagnosis) try(ctx context.Context, s store.Store, desc store.Descripti
 	if in, ok := s.(store.Inspector); ok {
 		within("ls, show, check, break", func(ctx context.Context) store.Finding { return d.list(ctx, in) })
 	}
+}
+
+// A fixable error says what an administrator can run against it. That of redisstore for
+// who may not subscribe is one: the command imports no store.
+type fixable interface {
+	error
+	Run() string
 }
 
 // list reads all that is stored.

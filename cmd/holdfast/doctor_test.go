@@ -1,9 +1,14 @@
 package main
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -14,6 +19,25 @@ func TestDoctorPromisesNoTTLWhereThereIsNone(t *testing.T) {
 	} {
 		if got := promises(d)[0]; got != [2]string{"TTL", want} {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Where waiters cannot be notified for want of a right, doctor says what gives it.
+func TestDoctorSaysWhatLetsWaitersBeNotified(t *testing.T) {
+	server := testserver.Redis(t)
+	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer admin.Close()
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", "deaf", "on", ">x", "~*", "&*", "+@all", "-subscribe").Err(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("holdfast", "doctor", "--store", "redis://deaf:x@"+server.Addr).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"waking waiters", "they poll instead", "\nredis-cli ACL SETUSER deaf +subscribe +ping '&holdfast:*'\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not in %s", want, out)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"slices"
 	"strconv"
@@ -113,9 +114,14 @@ func say(err error, name, where string, waited time.Duration) error {
 	case errors.As(err, &mismatch):
 		return &message{fmt.Sprintf("%s: in use as %s, you asked for %s: all who use a name must ask for the same kind", name, kindOf(mismatch.Have), kindOf(mismatch.Want)), err}
 	case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		if nodes := byNode(nil); errors.As(err, &nodes) {
+			where, _, _ = strings.Cut(where, " on ") // the nodes are named by the cause
+			room := lineLength - len(linePrefix) - len(about(shorten(name, leastShown), where, " "))
+			return &message{about(name, where, causeByNode(nodes, room)), err}
+		}
 		why := cause(err, where, waited)
-		if strings.Contains(why, " nodes did it, ") { // which names them
-			where, _, _ = strings.Cut(where, " on ")
+		if short := withoutAside(why); asLine(about(name, where, why)) != linePrefix+about(name, where, why) { //mutant:cmd-aside-is-cut-first
+			why = short
 		}
 		return &message{about(name, where, why), err}
 	}
@@ -141,15 +147,7 @@ func cause(err error, where string, waited time.Duration) string {
 	text, last, _ := strings.Cut(text, "; when it last answered: ")
 	text, _, _ = strings.Cut(text, "; gave up waiting")
 	dns := (*net.DNSError)(nil)
-	before, after, ofNodes := strings.Cut(text, " nodes did it, ")
 	switch {
-	case ofNodes: // a majority: which node does what is worth telling
-		if soon, _, is := strings.Cut(text, " enough nodes may grant again: "); is {
-			after, _, _ = strings.Cut(after, ": ")
-			after += "; " + soon[strings.LastIndex(soon, ": ")+1:] + " enough nodes may grant again"
-		}
-		text = before[strings.LastIndex(before, ": ")+1:] + " nodes did it, " + refusals(after)
-		text = strings.TrimSpace(text)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		text = "connection refused"
 	case errors.As(err, &dns) && dns.IsNotFound:
@@ -169,11 +167,66 @@ func cause(err error, where string, waited time.Duration) string {
 	return text
 }
 
-// refusals is the text without what Go says of a connection that was refused beside that.
-func refusals(text string) string {
-	parts := strings.Split(text, ": ")
-	parts = slices.DeleteFunc(parts, func(s string) bool { return strings.HasPrefix(s, "dial tcp ") || s == "connect" })
-	return strings.Join(parts, ": ")
+// withoutAside is the text without what is in brackets at its end: what a store adds to the
+// words of its server.
+func withoutAside(text string) string {
+	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
+		return text[:i]
+	}
+	return text
+}
+
+// byNode is an error of a store of several servers, which says of each why it failed.
+// That of redlock is one: the command imports no store.
+type byNode interface {
+	error
+	ByNode() (count string, failed iter.Seq2[string, error])
+}
+
+// causeByNode is how many nodes have failed, and which and why as far as there is room: each
+// cause once, with the nodes that it is of. Where not all fits, only the first node of
+// each cause is named, and then the causes are cut.
+func causeByNode(e byNode, room int) string {
+	count, failed := e.ByNode()
+	var causes []string
+	of := map[string][]string{}
+	for node, err := range failed {
+		why := cause(err, node, 0)
+		if of[why] == nil {
+			causes = append(causes, why)
+		}
+		of[why] = append(of[why], node)
+	}
+	line := func(named, length int) string {
+		parts := make([]string, len(causes))
+		for i, why := range causes {
+			nodes := of[why]
+			more := ""
+			if n := len(nodes) - named; n > 0 {
+				nodes, more = nodes[:named], fmt.Sprintf(" and %d more", n)
+			}
+			if utf8.RuneCountInString(why) > length {
+				why = withoutAside(why)
+			}
+			parts[i] = strings.Join(nodes, ", ") + more + ": " + shorten(why, length)
+		}
+		if len(parts) == 0 {
+			return count
+		}
+		return count + ": " + strings.Join(parts, "; ")
+	}
+	fits := func(text string) bool { return utf8.RuneCountInString(text) <= room }
+	for named := 7; named > 1; named-- {
+		if text := line(named, room); fits(text) { //mutant:cmd-nodes-named
+			return text
+		}
+	}
+	for length := room; length > leastNote; length-- {
+		if text := line(1, length); fits(text) {
+			return text
+		}
+	}
+	return count
 }
 
 // silent reports whether a driver's text says no more than that nothing came.

@@ -178,7 +178,7 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 	o.Progress = shown.show
 	report, err := prove.Prove(cmd.Context(), o)
 	shown.end()
-	if errors.Is(err, holdfast.ErrUnavailable) && o.Own == nil { //mutant:cmd-prove-says-it-once
+	if o.Own == nil && (errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrDenied)) { //mutant:cmd-prove-says-it-once
 		return say(err, "", chosen.named(), 0)
 	}
 	if err != nil {

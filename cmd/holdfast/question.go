@@ -37,9 +37,12 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 		return notBroken(b.Name)
 	}
 	b.ID, b.Token = which.ID, which.Token
-	if err := in.broken(ctx, b); err != nil {
+	switch err := in.broken(ctx, b); {
+	case errors.Is(err, errBroken):
 		tell("%v", err)
 		return nil
+	case err != nil:
+		return err
 	}
 	if blank(b.Reason) {
 		b.Reason, _ = q.ask("Why? The holder is told: ")

@@ -119,10 +119,7 @@ func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	if err != nil {
 		return err
 	}
-	owner := holdfast.ThisProcess()
-	if above := programOf(os.Getppid()); above != owner.Program {
-		owner.Program += " for " + above // the pid is ours
-	}
+	owner := ownerForParent()
 	if c != nil {
 		owner = c.owner()
 	}
@@ -253,6 +250,16 @@ func (j *job) stand(leases *holdfast.LeaseSet, c caller, ends <-chan os.Signal, 
 		return say(err, name, j.where, 0)
 	}
 	return &exitError{code: code}
+}
+
+// ownerForParent is this process as an owner. The program is ours, as the pid is, and says
+// which one started us.
+func ownerForParent() holdfast.Owner {
+	owner := holdfast.ThisProcess()
+	if above := programOf(os.Getppid()); above != owner.Program {
+		owner.Program += " for " + above
+	}
+	return owner
 }
 
 // programOf is the name of the program that runs as the process, as far as it is known.

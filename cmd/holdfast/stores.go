@@ -98,9 +98,14 @@ func plainScheme(s string) bool {
 func adviceOnURL(url string) string {
 	name, rest, colon := strings.Cut(url, ":")
 	known := scheme.All()
+	before, _, slashes := strings.Cut(url, "//")
 	switch {
+	case strings.HasPrefix(strings.ToLower(url), "redlock://"):
+		return "the nodes of Redlock are URLs themselves: " + exampleOf("redlock")
 	case colon && scheme.Opener(name) != nil:
 		return ""
+	case !colon && slashes && scheme.Opener(before) != nil, colon && slashes && len(before) < len(name) && scheme.Opener(before) != nil:
+		return "a colon is missing: " + exampleOf(before)
 	case strings.HasPrefix(url, "/"):
 		return "a directory is written as file:/DIR, with the whole path"
 	case !colon && strings.ContainsAny(url, `/\`), strings.HasPrefix(url, "."), strings.HasPrefix(url, "~"):

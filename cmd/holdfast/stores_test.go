@@ -50,6 +50,24 @@ func TestNoPartOfAWrongURLButItsSchemeIsRepeated(t *testing.T) {
 	}
 }
 
+// The advice is about what was typed.
+func TestTheAdviceOnAURLFits(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis//h":                      "a colon is missing: redis://host:6379/0",
+		"nats//h:4222":                  "a colon is missing: nats://host:4222",
+		"postgres//user:secret@host/db": "a colon is missing: postgres://host:5432/db",
+		"redlock://a,b,c":               "the nodes of Redlock are URLs themselves: redlock:redis://a,redis://b,redis://c",
+		"redlock:redis://a":             "",
+		"/var/locks//x":                 "a directory is written as file:/DIR",
+		"locks//x":                      "a directory is written as file:/DIR",
+		"redis":                         "write redis://host:6379/0",
+	} {
+		if got := adviceOnURL(url); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %q, want %q", url, got, want)
+		}
+	}
+}
+
 func TestTheVersionHasCommitAndDate(t *testing.T) {
 	for name, c := range map[string]struct {
 		info         debug.BuildInfo

@@ -157,15 +157,6 @@ func (s *Store) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// indeterminate is the error of an operation that fewer than needed nodes answered.
-func (s *Store) indeterminate(what, name string, done, needed int, errs []error) error {
-	err := s.tooFew(what, name, done, needed, errs)
-	if seconds, soon := s.waitsFor(needed); soon {
-		return fmt.Errorf("%w: in %d s enough nodes may grant again: %w", store.ErrUnavailable, seconds, err)
-	}
-	return err
-}
-
 // askAll asks all nodes with the claim's newest number, and returns when that
 // is decided, or will not be soon.
 func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode string, need int) *tally {
@@ -175,10 +166,11 @@ func (s *Store) askAll(ctx context.Context, cl *claim, place time.Duration, mode
 	for _, n := range s.nodes {
 		n.send(&job{n: n, ctx: ctx, claim: cl, id: cl.ID, sc: &s.scripts.ask, args: args, out: out})
 	}
-	s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
+	late := s.collect(ctx, out, len(s.nodes), min(s.timeout, max(cl.TTL, time.Second)), func(r reply) bool {
 		t.add(s, cl, r)
 		return t.enough(need)
 	}, func() bool { return t.answered() >= need }, s.slow) //mutant:redlock-answers-waited-for
+	t.errs = append(t.errs, late...)
 	return t
 }
 
@@ -195,8 +187,9 @@ func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
 // collect hands on replies until enough says so, all have come, or the time is
 // over. Once it would do without the rest (nil: never), it waits for that only a
 // little longer; and not at all if without says so of the missing nodes (nil: no).
+// It returns an error for each node that did not answer in the time.
 func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time.Duration, enough func(reply) bool,
-	would func() bool, without func(missing uint32) bool) {
+	would func() bool, without func(missing uint32) bool) (late []error) {
 	var timer *time.Timer
 	var fire <-chan time.Time
 	straggling := false
@@ -214,20 +207,25 @@ func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time
 			select {
 			case r = <-out:
 			case <-fire:
-				return
+				for _, n := range s.nodes {
+					if missing&(1<<n.i) != 0 { //mutant:redlock-silent-node-named
+						late = append(late, n.failed(errLate))
+					}
+				}
+				return late
 			case <-ctx.Done():
-				return
+				return nil
 			case <-s.ctx.Done():
-				return
+				return nil
 			}
 		}
 		missing &^= 1 << r.n.i
 		if enough(r) {
-			return
+			return nil
 		}
 		if !straggling && n == len(s.nodes) && left > 1 && would != nil && would() {
 			if without != nil && without(missing) {
-				return
+				return nil
 			}
 			straggling = true
 			if timer != nil {
@@ -238,6 +236,7 @@ func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time
 			fire = timer.C
 		}
 	}
+	return nil
 }
 
 // slow reports whether all of these nodes have been much slower than the

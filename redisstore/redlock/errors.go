@@ -3,10 +3,13 @@ package redlock
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisinfo"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -26,9 +29,11 @@ func (e *NodeError) Unwrap() error { return e.Err }
 
 // A tooFew says that too few nodes did an operation, and of each other why not.
 type tooFew struct {
-	kind  error // the sentinel
-	text  string
-	nodes []error
+	kind              error  // the sentinel
+	what              string // the operation, and on what
+	done, all, needed int    // how many nodes did it, of how many, and how many must
+	grantsIn          int    // seconds until enough nodes may grant again; 0: not known
+	nodes             []error
 }
 
 func (e *tooFew) Error() string {
@@ -36,15 +41,44 @@ func (e *tooFew) Error() string {
 	for i, err := range e.nodes {
 		parts[i] = err.Error()
 	}
-	return fmt.Sprintf("%v: %s: %s", e.kind, e.text, strings.Join(parts, "; "))
+	if len(parts) == 0 {
+		parts = []string{"the others have not answered in time"}
+	}
+	return fmt.Sprintf("%v: %s: %s: %s", e.kind, e.what, e.count(), strings.Join(parts, "; "))
+}
+
+func (e *tooFew) count() string {
+	text := fmt.Sprintf("%d of %d nodes did it, %d are needed", e.done, e.all, e.needed)
+	if e.grantsIn > 0 {
+		text += fmt.Sprintf("; in %d s enough nodes may grant again", e.grantsIn)
+	}
+	return text
 }
 
 func (e *tooFew) Unwrap() []error { return append([]error{e.kind}, e.nodes...) }
 
+// ByNode is for the command, which makes one line of the error and finds it by this
+// method: how many nodes did the operation, and of each other its address and why
+// not. A node that only has to let time pass is not named where the count says for how long.
+func (e *tooFew) ByNode() (count string, failed iter.Seq2[string, error]) {
+	return e.count(), func(yield func(string, error) bool) {
+		for _, err := range e.nodes {
+			var of *NodeError
+			var young *quarantined
+			if !errors.As(err, &of) || e.grantsIn > 0 && errors.As(err, &young) {
+				continue
+			}
+			if !yield(of.Node, of.Err) {
+				return
+			}
+		}
+	}
+}
+
 // tooFew makes the error of an operation that only done nodes of the needed did.
 // It is of the kind that the nodes agree on, if that alone is in the way.
-func (s *Store) tooFew(what, name string, done, needed int, nodes []error) error {
-	e := &tooFew{kind: store.ErrUnavailable, text: fmt.Sprintf("%s %q: %d of %d nodes did it, %d are needed", what, name, done, len(s.nodes), needed)}
+func (s *Store) tooFew(what, name string, done, needed int, nodes []error) *tooFew {
+	e := &tooFew{kind: store.ErrUnavailable, what: fmt.Sprintf("%s %q", what, name), done: done, all: len(s.nodes), needed: needed}
 	if done == 0 && len(nodes) > len(s.nodes)-needed {
 		for _, kind := range []error{store.ErrDenied, store.ErrCorrupt, store.ErrUnsupported, store.ErrInvalid} {
 			all := true
@@ -56,6 +90,7 @@ func (s *Store) tooFew(what, name string, done, needed int, nodes []error) error
 			}
 		}
 	}
+	nodes = append(nodes, s.awayBeside(nodes, len(s.nodes)-done-len(nodes))...)
 	for _, err := range nodes { // a definite cause must not make an indeterminate error definite
 		if e.kind == store.ErrUnavailable && store.Definite(err) {
 			var of *NodeError
@@ -65,10 +100,34 @@ func (s *Store) tooFew(what, name string, done, needed int, nodes []error) error
 		}
 		e.nodes = append(e.nodes, err)
 	}
-	if len(nodes) == 0 {
-		e.nodes = []error{errors.New("the others have not answered in time")}
-	}
 	return e
+}
+
+// awayBeside are the errors of at most n nodes that are known to be away and of which errs has
+// none: who had enough errors has not waited for theirs.
+func (s *Store) awayBeside(errs []error, n int) (more []error) {
+	for _, x := range s.nodes {
+		x.mu.Lock()
+		away := x.err
+		x.mu.Unlock()
+		named := slices.ContainsFunc(errs, func(err error) bool {
+			var of *NodeError
+			return errors.As(err, &of) && of.Node == x.address
+		})
+		if away != nil && !named && len(more) < n { //mutant:redlock-all-away-named
+			more = append(more, away)
+		}
+	}
+	return more
+}
+
+// indeterminate is the error of an operation that fewer than needed nodes answered.
+func (s *Store) indeterminate(what, name string, done, needed int, errs []error) error {
+	err := s.tooFew(what, name, done, needed, errs)
+	if seconds, soon := s.waitsFor(needed); soon && err.kind == store.ErrUnavailable {
+		err.grantsIn = seconds
+	}
+	return err
 }
 
 // failed makes an error of the client or the server one for people.
@@ -84,6 +143,7 @@ func (n *node) failed(err error) error {
 		return &NodeError{n.address, err}
 	}
 	text := err.Error()
+	err = redisinfo.WithoutScript(err)
 	has := func(parts ...string) bool {
 		for _, p := range parts {
 			if strings.Contains(text, p) {

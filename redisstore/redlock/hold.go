@@ -339,7 +339,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	key := s.key(h.Name)
 	free := func() int { return c.done + c.lost }
 	open := 0 // nodes that can grant it to the next, who is to have it at once: one that is away or takes no writes has nothing to give
-	s.collect(ctx, s.releaseAll(ctx, h, cl), len(s.nodes), s.timeout, func(r reply) bool {
+	late := s.collect(ctx, s.releaseAll(ctx, h, cl), len(s.nodes), s.timeout, func(r reply) bool {
 		was := free()
 		c.add(s, key, r)
 		if free() > was && r.n.grants() { //mutant:redlock-released-for-the-next
@@ -357,7 +357,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	case free() >= need:
 		return nil
 	}
-	return s.indeterminate("release", h.Name, free(), need, c.errs)
+	return s.indeterminate("release", h.Name, free(), need, append(c.errs, late...))
 }
 
 // releasesAtOnce is how many releases of one call are under way at a time. What goes

@@ -341,7 +341,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 		n.send(&job{n: n, ctx: ctx, id: b.ID, sc: &s.scripts.brk, args: args, out: out})
 	}
 	var c count
-	s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {
+	late := s.collect(ctx, out, len(s.nodes), s.timeout, func(r reply) bool {
 		c.add(s, key, r)
 		return false
 	}, func() bool { return c.done+c.lost >= need }, s.slow)
@@ -351,5 +351,5 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	case c.done+c.lost >= need: // where it is not, it has no vote
 		return nil
 	}
-	return s.indeterminate("break", b.Name, c.done, need, c.errs)
+	return s.indeterminate("break", b.Name, c.done, need, append(c.errs, late...))
 }

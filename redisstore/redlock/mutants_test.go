@@ -38,6 +38,8 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
 		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
 		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
+		{"a node that hangs is not named", "TestEachNodeThatDidNotAnswerIsNamedWithItsCause", "redlock-silent-node-named", mutant.Cond("false")},
+		{"a node that nobody waited for is not named", "TestAllNodesThatAreAwayAreNamed", "redlock-all-away-named", mutant.Cond("WAS && false")},
 		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "redlock-answers-waited-for", mutant.Return("t.answered() > len(s.nodes)/2")},
 		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "redlock-grant-within-ttl", mutant.Cond("false")},
 		{"a lease counts from the answer", from, "redlock-lease-from", mutant.Return("s.granted(cl, cl.TTL, store.Now()), nil")},

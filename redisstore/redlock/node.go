@@ -112,6 +112,8 @@ func (j *job) isRelease() bool { return j.sc == &j.n.s.scripts.release }
 
 var errNotYet = errors.New("it has not answered yet")
 
+var errLate = errors.New("no answer in time")
+
 var errBusy = errors.New("it is slow, and was left out")
 
 var errReleased = errors.New("the hold was released meanwhile")

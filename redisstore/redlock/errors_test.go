@@ -1,0 +1,82 @@
+package redlock
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// byNode is what the command finds in an error of too few nodes.
+func byNode(t *testing.T, err error) (count string, failed map[string]error) {
+	t.Helper()
+	var e *tooFew
+	if !errors.As(err, &e) {
+		t.Fatalf("%v, want an error of too few nodes", err)
+	}
+	count, each := e.ByNode()
+	return count, maps.Collect(each)
+}
+
+// Whether a node hangs or its port is closed: the error has its address and the cause.
+func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{Timeout: patience})
+	servers[0].Freeze()
+	servers[2].Freeze()
+	c := mutex("x")
+	c.TTL, c.PositionTTL = time.Second, time.Second // which is all the time that an ask has
+	_, err := s.Ask(t.Context(), c)
+	count, failed := byNode(t, err)
+	if count != "1 of 3 nodes did it, 2 are needed" || len(failed) != 2 || !errors.Is(failed[servers[0].Addr], errLate) || !errors.Is(failed[servers[2].Addr], errLate) {
+		t.Errorf("two that hang: %q, %v", count, failed)
+	}
+	servers[0].Thaw()
+	servers[2].Thaw()
+
+	away, err := New(clientsOf(t, servers[0].Addr, testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer away.Close()
+	_, err = away.Ask(t.Context(), mutex("x"))
+	count, failed = byNode(t, err)
+	if count != "1 of 3 nodes did it, 2 are needed" && count != "0 of 3 nodes did it, 2 are needed" || failed[away.nodes[1].address] == nil || failed[away.nodes[2].address] == nil {
+		t.Errorf("two closed ports: %q, %v", count, failed)
+	}
+}
+
+// Two of three decide that there are too few, and the third is named all the same.
+func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
+	t.Parallel()
+	s, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Ask(t.Context(), mutex("x"))
+	if _, failed := byNode(t, err); len(failed) != 3 {
+		t.Errorf("named: %v, want all three", failed)
+	}
+}
+
+// A node that only has to let time pass is not named beside the time.
+func TestYoungNodesAreToldByTheirTime(t *testing.T) {
+	t.Parallel()
+	young, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.Redis(t).Addr, testserver.Redis(t).Addr), &Options{Timeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer young.Close()
+	_, err = young.Ask(t.Context(), mutex("x"))
+	var e *tooFew
+	if !errors.As(err, &e) || e.grantsIn < 1 || !errors.Is(err, store.ErrUnavailable) {
+		t.Fatalf("%v, want the seconds", err)
+	}
+	if _, failed := byNode(t, err); len(failed) != 1 || failed[young.nodes[0].address] == nil {
+		t.Errorf("named: %v, want the closed port alone", failed)
+	}
+}
