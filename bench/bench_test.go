@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
@@ -37,14 +38,14 @@ func TestSuitesRun(t *testing.T) {
 		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
 		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
-		"redis":    {"holdfast", "redislock", "redsync", "rueidislock", "SET NX + delete", "PING", "hand-off p50"},
+		"redis":    {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
 		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
-		"mysql":    {"holdfast", "table lease", "GET_LOCK", "hand-off p50", "statements/s"},
+		"mysql":    {"MariaDB 1", "holdfast", "table lease", "GET_LOCK", "hand-off p50", "MariaDB: one hot name, 8 clients", "statements/s"},
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
 		"many":     append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),
 		"hot":      append(onAll(": one hot name, 2 processes"), "holdfast", "rueidislock", "redsync", "advisory lock", etcdMutex, zkLock, "requests/lock", "least/most"),
 		"scale":    {"holdfast, memory", "holdfast, Redis", "holdfast, Files", "holdfast, PostgreSQL", "holdfast, NATS", "writes/s", "frozen for half of the TTL: ", "for twice the TTL: 20 of 20 lost", "1 subscription"},
-		"command":  {"holdfast run x", "flock", "timeout", "process 1", "package initialisation"},
+		"command":  {runLean, runWhole, "flock", "timeout", "on Redis", "process 1", "package initialisation"},
 		"faults":   {"| holdfast | ", "redislock", "redsync", "rueidislock"},
 		"fleet":    {"holdfast", "redislock", "redsync", "Redis Cluster of 3: one name", "Redis behind Sentinel: uncontended", "longest wait"},
 		"redlock":  {"holdfast", "redsync", "one 50 ms slow", "one dead", "8 clients of 2 goroutines", "longest wait"},
@@ -56,8 +57,8 @@ func TestSuitesRun(t *testing.T) {
 			if name != "memory" { // it sets GOMAXPROCS
 				t.Parallel()
 			}
-			var out strings.Builder
-			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, pairs: 20, hot: 2, comers: []int{4}, each: 2, ttl: 4 * time.Second, seeds: 1, proveFor: 2 * time.Second, out: &out}
+			var out, objects strings.Builder
+			s := setup{rounds: 1, slice: 20 * time.Millisecond, turns: 2, held: 20, pairs: 20, hot: 2, comers: []int{4}, each: 2, ttl: 4 * time.Second, seeds: 1, proveFor: 2 * time.Second, out: &out, rows: json.NewEncoder(&objects)}
 			if err := run(t.Context(), s, name); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +68,28 @@ func TestSuitesRun(t *testing.T) {
 				}
 			}
 			t.Log(out.String())
+			if name != "faults" { // which has a table of its own
+				complete(t, name, objects.String())
+			}
 		})
+	}
+}
+
+// complete says that there are rows for programs, and that each has what it must.
+func complete(t *testing.T, suite, objects string) {
+	t.Helper()
+	rows, err := readRows(strings.NewReader(objects))
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for _, r := range rows {
+		wrong := r.Suite != suite || r.Row == "" || strings.Contains(r.Version, "version unknown")
+		if r.Missing == "" {
+			wrong = wrong || r.Contender == "" || r.Column == "" || r.Value == nil || r.Rounds != 1 || suite != "memory" && suite != "scale" && r.Server == ""
+		}
+		if wrong {
+			t.Errorf("got %+v", r)
+		}
 	}
 }
 

@@ -50,6 +50,12 @@ func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
 	return redisTold(info, "redis_version")
 }
 
+// redisTitle is what the rows on one server say of it.
+func redisTitle(ctx context.Context, rdb *redis.Client) (string, error) {
+	version, err := redisVersion(ctx, rdb)
+	return "Redis " + version + " on the loopback, without persistence", err
+}
+
 // redisTold is what INFO says of one thing.
 func redisTold(info, what string) (string, error) {
 	for line := range strings.Lines(info) {
