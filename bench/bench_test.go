@@ -39,6 +39,7 @@ func TestSuitesRun(t *testing.T) {
 		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
 		"redis":    {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
+		"poll":     {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
 		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
 		"mysql":    {"MariaDB 1", "holdfast", "table lease", "GET_LOCK", "hand-off p50", "MariaDB: one hot name, 8 clients", "statements/s"},
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
@@ -128,7 +129,7 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, postgres, mysql, redlock, fleet, etcd, zk, nats, mongo, crowd, many, hot, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, redlock, fleet, etcd, zk, nats, mongo, crowd, many, hot, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

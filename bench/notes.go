@@ -119,6 +119,8 @@ var contenderNotes = map[string]note{
 	"holdfast":                       {ourselves, "its defaults, a TTL of 30 s", ""},
 	"holdfast, context.Background()": {ourselves, "as holdfast, with a context that cannot be cancelled, which few callers have", ""},
 	"holdfast with tokens":           {ourselves, "pgadvisory.Options.Tokens", ""},
+	"holdfast, 10 waiters":           {ourselves, "polls of redisstore in a queue that never moves", ""},
+	"holdfast, 1000 waiters":         {ourselves, "polls of redisstore in a queue that never moves", ""},
 
 	"redislock":   {"github.com/bsm/redislock", "tries again each 10 ms (LinearBackoff); on go-redis", nothingMore},
 	"redsync":     {"github.com/go-redsync/redsync/v4", "its own delays between tries, tries without end, a timeout factor of 0.2; on go-redis", nothingMore},
