@@ -40,7 +40,7 @@ func TestSuitesRun(t *testing.T) {
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
 		"redis":    {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
 		"poll":     {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
-		"postgres": {"holdfast", "table lease", "advisory lock", "hand-off p50", "kB"},
+		"postgres": {"holdfast", "table lease", "advisory lock", "holdfast, LockTx", bareTxLock, "hand-off p50", "kB"},
 		"mysql":    {"MariaDB 1", "holdfast", "table lease", "GET_LOCK", "hand-off p50", "MariaDB: one hot name, 8 clients", "statements/s"},
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
 		"many":     append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),

@@ -121,6 +121,7 @@ var contenderNotes = map[string]note{
 	"holdfast with tokens":           {ourselves, "pgadvisory.Options.Tokens", ""},
 	"holdfast, 10 waiters":           {ourselves, "polls of redisstore in a queue that never moves", ""},
 	"holdfast, 1000 waiters":         {ourselves, "polls of redisstore in a queue that never moves", ""},
+	"holdfast, LockTx":               {ourselves, "pgadvisory.LockTx on a pgx.Tx", ""},
 
 	"redislock":   {"github.com/bsm/redislock", "tries again each 10 ms (LinearBackoff); on go-redis", nothingMore},
 	"redsync":     {"github.com/go-redsync/redsync/v4", "its own delays between tries, tries without end, a timeout factor of 0.2; on go-redis", nothingMore},
@@ -134,6 +135,7 @@ var contenderNotes = map[string]note{
 	"advisory lock": {"", "pg_advisory_lock on a connection of a pool, by pgx", "a TTL, fencing tokens, a queue that can be seen, many locks on one connection"},
 	"GET_LOCK":      {"", "GET_LOCK on a connection of a pool", "a TTL, fencing tokens, order, readers, many locks on one connection"},
 	bareSession:     {"", "pg_try_advisory_lock and pg_advisory_unlock on one connection, by pgx; tries again each 10 ms", nothingMore + ", several goroutines"},
+	bareTxLock:      {"", "pg_advisory_xact_lock(hashtextextended(name, 0)) on a pgx.Tx", "ErrDeadlock if the transaction has the lock already, waits that end with the context and leave the transaction usable"},
 
 	etcdMutex:  {"go.etcd.io/etcd/client/v3", "sessions used again, a Mutex each time", "readers, a hand-over inside the process"},
 	barePut:    {"go.etcd.io/etcd/client/v3", "Put and Delete", "locks: nobody is refused"},

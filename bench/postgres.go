@@ -148,6 +148,9 @@ func postgresSuite(ctx context.Context, s setup) error {
 	if err := sessionPairs(ctx, s, testserver.PostgresURL(addr)); err != nil {
 		return err
 	}
+	if err := txLocks(ctx, s, testserver.PostgresURL(addr)); err != nil {
+		return err
+	}
 	if err := handoff(ctx, s, "PostgreSQL", tableLease, "postgres", onPostgres, url); err != nil {
 		return err
 	}
