@@ -3,7 +3,7 @@
 //
 //	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [-json] [SUITE]...
 //
-// The suites are memory, file, redis, poll, postgres, mysql, redlock, fleet,
+// The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet,
 // etcd, zk, nats, mongo, crowd, many, hot, scale, command and faults; none or "all"
 // is all of them. With -json the rows go to the standard output, an object a line,
 // and the tables to the standard error.
@@ -83,6 +83,7 @@ var suites = []suite{
 	{"poll", pollSuite},
 	{"postgres", postgresSuite},
 	{"mysql", mariaDBSuite},
+	{"mysql9", mySQLSuite},
 	{"redlock", redlockSuite},
 	{"fleet", fleetSuite},
 	{"etcd", etcdSuite},

@@ -22,6 +22,9 @@ var (
 	mariaDB = mySQLKind{"MariaDB", "mysql", func(dir, connections string) (*testserver.Server, error) {
 		return testserver.StartMariaDB(dir, "--innodb-flush-method=fsync", "--innodb-log-file-size=96M", "--max-connections="+connections)
 	}}
+	mySQL = mySQLKind{"MySQL", "mysql9", func(dir, connections string) (*testserver.Server, error) {
+		return testserver.StartMySQL9(dir, "--innodb-flush-method=fsync", "--innodb-redo-log-capacity=100M", "--max-connections="+connections)
+	}}
 )
 
 // A mySQLServer runs until stop.
@@ -40,6 +43,9 @@ func (kind mySQLKind) start(ctx context.Context, connections int) (s mySQLServer
 		dir = in
 		return kind.begin(in, fmt.Sprint(connections))
 	})
+	if errors.Is(err, testserver.ErrUnreachable) {
+		return s, fmt.Errorf("%w: %w", errNoServer, err)
+	}
 	if err != nil {
 		return s, err
 	}
@@ -67,6 +73,8 @@ func (kind mySQLKind) start(ctx context.Context, connections int) (s mySQLServer
 }
 
 func mariaDBSuite(ctx context.Context, s setup) error { return mariaDB.tables(ctx, s) }
+
+func mySQLSuite(ctx context.Context, s setup) error { return mySQL.tables(ctx, s) }
 
 func (kind mySQLKind) tables(ctx context.Context, s setup) error {
 	server, err := kind.start(ctx, 500)

@@ -19,6 +19,7 @@ var stores = []served{
 	{"redlock", "Redlock of 3", onMajority, "redsync", startManyRedlock},
 	{"postgres", "PostgreSQL", onPostgres, tableLease, startManyPostgres},
 	{"mysql", "MariaDB", onMySQL, tableLease, func(ctx context.Context) (running, error) { return startManyMySQL(ctx, mariaDB) }},
+	{"mysql9", "MySQL", onMySQL, tableLease, func(ctx context.Context) (running, error) { return startManyMySQL(ctx, mySQL) }},
 	{"etcd", "etcd", onEtcd, etcdMutex, startManyEtcd},
 	{"zk", "ZooKeeper", onZooKeeper, zkLock, startManyZooKeeper},
 	{"nats", "NATS", onNATS, "", startManyNATS},
