@@ -2,11 +2,13 @@
 // against the bare system call, all in one run on one machine.
 //
 //	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [-json] [SUITE]...
+//	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] compare COMMIT [SUITE]...
 //
 // The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet,
 // etcd, zk, nats, mongo, crowd, many, hot, scale, command and faults; none or "all"
 // is all of them. With -json the rows go to the standard output, an object a line,
-// and the tables to the standard error.
+// and the tables to the standard error. compare measures holdfast alone, of this
+// tree and of another commit in turns.
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -138,11 +140,20 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, s, flag.Args()...); err != nil {
+	if err := do(ctx, s, flag.Args()); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// do does what the arguments say.
+func do(ctx context.Context, s setup, args []string) error {
+	switch {
+	case len(args) > 1 && args[0] == "compare":
+		return compare(ctx, s, args[1], args[2:])
+	}
+	return run(ctx, s, args...)
 }
 
 func (s *setup) setComers(text string) error {
