@@ -3,12 +3,13 @@
 //
 //	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [-json] [SUITE]...
 //	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] compare COMMIT [SUITE]...
+//	go -C bench run . chart FILE >FILE.svg
 //
 // The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet,
 // etcd, zk, nats, mongo, crowd, many, hot, scale, command and faults; none or "all"
 // is all of them. With -json the rows go to the standard output, an object a line,
 // and the tables to the standard error. compare measures holdfast alone, of this
-// tree and of another commit in turns.
+// tree and of another commit in turns; chart draws the rows of a file.
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
@@ -152,6 +153,8 @@ func do(ctx context.Context, s setup, args []string) error {
 	switch {
 	case len(args) > 1 && args[0] == "compare":
 		return compare(ctx, s, args[1], args[2:])
+	case len(args) == 2 && args[0] == "chart":
+		return chartOf(args[1], os.Stdout)
 	}
 	return run(ctx, s, args...)
 }
