@@ -214,7 +214,8 @@ func monitor(t *testing.T, addr string) monitoring {
 // between counts the commands that clients sent between two calls of sent,
 // except those that it does not count. Of one that looks at the server once,
 // beside its first lock and perhaps some time later, those are what it looks at: the
-// clock, which its scripts read too, and whether its user may run what they run.
+// clock, which its scripts read too, and whether its user may run what they run and
+// may publish.
 func (m monitoring) between(t *testing.T, looks bool) (n int) {
 	t.Helper()
 	for calls := 0; ; {
@@ -230,7 +231,7 @@ func (m monitoring) between(t *testing.T, looks bool) (n int) {
 			}
 		case calls == 0, strings.Contains(lower, " lua] "), strings.Contains(lower, `] "info"`),
 			strings.Contains(lower, `] "hello"`), strings.Contains(lower, `] "client"`):
-		case looks && (strings.Contains(lower, `] "time"`) || strings.Contains(lower, "holdfast doctor") && !strings.Contains(lower, `] "eval`)):
+		case looks && (strings.Contains(lower, `] "time"`) || strings.Contains(lower, `] "publish"`) || strings.Contains(lower, "holdfast doctor") && !strings.Contains(lower, `] "eval`)):
 		default:
 			n++
 		}

@@ -67,7 +67,8 @@ func redisTold(info, what string) (string, error) {
 }
 
 // sent is how many commands clients have sent, by the server's own count:
-// without those that scripts call, those that set up a connection, and ours.
+// without those that scripts call, those that set up a connection or ask how the
+// server is configured, and ours.
 func sent(ctx context.Context, rdb *redis.Client, inner []string) (int64, error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -80,7 +81,7 @@ func sent(ctx context.Context, rdb *redis.Client, inner []string) (int64, error)
 			continue
 		}
 		command, _ := strings.CutPrefix(name, "cmdstat_")
-		if command == "info" || command == "hello" || strings.HasPrefix(command, "client|") || slices.Contains(inner, command) {
+		if command == "info" || command == "hello" || strings.HasPrefix(command, "client|") || strings.HasPrefix(command, "config|") || slices.Contains(inner, command) {
 			continue
 		}
 		digits, _, _ := strings.Cut(rest, ",")
