@@ -22,9 +22,16 @@ REPORT    ?=
 MUTANTS   ?= $(WORK)
 # The parts of make nightly, see scripts/nightly-parts; default all.
 PART      ?=
+# What make bench and make bench-compare measure, such as 'redis poll'; default all, and what is quick. The commit that is
+# compared with, and flags of the comparison, such as '-rounds 20 -slice 1s'.
+BENCH      ?=
+OLD        ?=
+BENCHFLAGS ?=
+# The file of rows that make bench-chart draws.
+ROWS       ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers prove-all nightly test mutants check platforms lint format modules api generated lines bench
+.PHONY: help servers prove-all nightly test mutants check platforms lint format modules api generated lines bench bench-compare bench-chart
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -88,5 +95,13 @@ prove-all: servers ## prove every store on many seeds, and that each broken lock
 nightly: servers ## what takes longer than CI should, for this commit; PART='scale tests' runs some of it; goes on where it stopped
 	@scripts/nightly $(PART)
 
-bench: servers ## measure against other lock libraries, on one real server; takes minutes
-	$(GO) -C bench run . all
+bench: servers ## measure against other lock libraries, on real servers; takes an hour; BENCH='-rounds 5 redis' some of it
+	$(GO) -C bench run . $(BENCH)
+
+bench-compare: servers ## name the rows that are slower than at the commit OLD, beyond the noise; BENCH='redis poll' those of some suites
+	@[ -n "$(OLD)" ] || { echo "bench-compare: say which commit: make bench-compare OLD=HEAD~1" >&2; exit 64; }
+	$(GO) -C bench run . $(BENCHFLAGS) compare $(OLD) $(BENCH)
+
+bench-chart: ## draw the rows of ROWS, a file of 'go -C bench run . -json', as docs/pictures/benchmarks.svg
+	@[ -n "$(ROWS)" ] || { echo "bench-chart: say which file: make bench-chart ROWS=rows.jsonl" >&2; exit 64; }
+	$(GO) -C bench run . chart $(abspath $(ROWS)) >docs/pictures/benchmarks.svg.new && mv docs/pictures/benchmarks.svg.new docs/pictures/benchmarks.svg

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -122,18 +121,13 @@ func get(ctx context.Context, url string) (io.ReadCloser, error) {
 // countZooKeeper counts packets, pings among them, and transactions.
 func countZooKeeper(addr string) counter {
 	return func(ctx context.Context, _ contender) (measure, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		says, err := zooKeeperSays(ctx, addr)
 		if err != nil {
 			return nil, err
 		}
-		defer c.Close()
-		if _, err := io.WriteString(c, "srvr"); err != nil {
-			return nil, err
-		}
 		m := measure{}
-		lines := bufio.NewScanner(c)
-		for lines.Scan() {
-			what, value, _ := strings.Cut(lines.Text(), ": ")
+		for line := range strings.Lines(says) {
+			what, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 			column, ok := map[string]string{"Received": requests, "Zxid": writes}[what]
 			if !ok {
 				continue
@@ -144,7 +138,7 @@ func countZooKeeper(addr string) counter {
 			}
 			m[column] = float64(n & (1<<32 - 1)) // above that is the epoch of the Zxid
 		}
-		return m, lines.Err()
+		return m, nil
 	}
 }
 

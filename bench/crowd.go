@@ -83,8 +83,7 @@ func (c crowded) measure(d time.Duration) measure {
 }
 
 var crowdColumns = []column{
-	{name: "locks/s", print: count, ratio: true}, {name: "hand-over p50", print: duration},
-	{name: "least/most a goroutine", print: decimals},
+	rate("locks/s"), elapsed("hand-over p50"), fraction("least/most a goroutine"),
 }
 
 // crowds measures crowds on Redis: all in this process, and half in each of two.
@@ -97,6 +96,11 @@ func crowds(ctx context.Context, s setup) error {
 	addr := server.Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
+	title, err := redisTitle(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	s = s.at(title)
 	counted := countRedis(rdb)
 	var here, two []runner
 	for _, c := range onRedis {
@@ -122,15 +126,13 @@ func crowds(ctx context.Context, s setup) error {
 		defer end()
 		two = append(two, runner{c.name, func(context.Context) (measure, error) { return crowdPair(pair, s.slice) }})
 	}
-	title := fmt.Sprintf("Redis: one name, %d goroutines of one process", crowdAlone)
-	if err := rounds(ctx, s, title, bestPeer, append(crowdColumns,
-		column{name: "requests/lock", print: decimals}, column{name: "stalled", print: count, sum: true}), here); err != nil {
+	title = fmt.Sprintf("Redis: one name, %d goroutines of one process", crowdAlone)
+	if err := rounds(ctx, s, title, bestPeer, append(crowdColumns, perLock, stalled), here); err != nil {
 		return err
 	}
 	title = fmt.Sprintf("Redis: one name, two processes of %d goroutines", crowdOfTwo)
 	return rounds(ctx, s, title, bestPeer, []column{
-		{name: "locks/s", print: count, ratio: true}, {name: "share of the less served", print: decimals},
-		{name: "stalled", print: count, sum: true},
+		rate("locks/s"), fraction("share of the less served"), stalled,
 	}, two)
 }
 
@@ -140,9 +142,9 @@ func crowdPair(pair []*process, d time.Duration) (measure, error) {
 			return nil, err
 		}
 	}
-	var n, stalled [2]int
+	var n, missed [2]int
 	for i, p := range pair {
-		if err := p.hear(&n[i], &stalled[i]); err != nil {
+		if err := p.hear(&n[i], &missed[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -150,6 +152,6 @@ func crowdPair(pair []*process, d time.Duration) (measure, error) {
 	return measure{
 		"locks/s":                  float64(all) / d.Seconds(),
 		"share of the less served": float64(min(n[0], n[1])) / float64(all),
-		"stalled":                  float64(stalled[0] + stalled[1]),
+		"stalled":                  float64(missed[0] + missed[1]),
 	}, nil
 }

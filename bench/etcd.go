@@ -90,6 +90,15 @@ func (l lockBarePut) lock(ctx context.Context, name string) (func() error, error
 
 func (l lockBarePut) close() error { return l.client.Close() }
 
+// etcdTitle is what the rows say of the server.
+func etcdTitle(ctx context.Context, c *clientv3.Client, addr string) (string, error) {
+	status, err := c.Status(ctx, addr)
+	if err != nil {
+		return "", err
+	}
+	return "etcd " + status.Version + " on the loopback, one member, without fsync", nil
+}
+
 func etcdSuite(ctx context.Context, s setup) error {
 	addr, stopServer := testserver.ExampleEtcd()
 	defer stopServer()
@@ -98,11 +107,11 @@ func etcdSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	defer c.Close()
-	status, err := c.Status(ctx, addr)
+	title, err := etcdTitle(ctx, c, addr)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\netcd %s on the loopback, one member, without fsync\n", status.Version)
+	s = s.at(title)
 	if err := uncontended(ctx, s, "etcd", etcdMutex, onEtcd, addr, 1, 64); err != nil {
 		return err
 	}
@@ -121,6 +130,6 @@ func etcdSuite(ctx context.Context, s setup) error {
 			return came.measure(s.slice), err
 		}})
 	}
-	title := fmt.Sprintf("etcd: one name, %d goroutines of one process", crowdAlone)
-	return rounds(ctx, s, title, etcdMutex, append(crowdColumns, column{name: "stalled", print: count, sum: true}), here)
+	title = fmt.Sprintf("etcd: one name, %d goroutines of one process", crowdAlone)
+	return rounds(ctx, s, title, etcdMutex, append(crowdColumns, stalled), here)
 }

@@ -57,12 +57,13 @@ func file(ctx context.Context, s setup) error {
 	}
 	defer os.RemoveAll(dir)
 
-	runners, stop, err := pairRunners(s, onFiles, dir, 1)
+	s = s.at("files in " + dir)
+	runners, stop, err := pairRunners(ctx, s, onFiles, dir, 1)
 	if err != nil {
 		return err
 	}
-	err = rounds(ctx, s, "Files in "+dir+": uncontended lock and unlock", "flock(2)",
-		[]column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration, ratio: true}}, runners)
+	err = rounds(ctx, s, "Files: uncontended lock and unlock", "flock(2)",
+		[]column{rate("pairs/s"), elapsed("p50").beside()}, runners)
 	stop()
 	if err != nil {
 		return err

@@ -52,6 +52,13 @@ func fleetSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	defer stop()
+	rdb := redis.NewClient(&redis.Options{Addr: cluster[0]})
+	defer rdb.Close()
+	version, err := redisVersion(ctx, rdb)
+	if err != nil {
+		return err
+	}
+	s = s.at("Redis " + version + " on the loopback, without persistence and replicas: a Cluster of 3, and one server with one Sentinel")
 	for _, f := range []struct {
 		what string
 		open func() redis.UniversalClient
@@ -73,7 +80,7 @@ func fleetSuite(ctx context.Context, s setup) error {
 func fleetTables(ctx context.Context, s setup, what string, open func() redis.UniversalClient) error {
 	all := map[string][]locks{}
 	for _, c := range onFleet {
-		for range redlockClients {
+		for range contendingClients {
 			client := open()
 			defer client.Close()
 			l, err := c.on(client)
@@ -99,12 +106,11 @@ func fleetTables(ctx context.Context, s setup, what string, open func() redis.Un
 	for _, goroutines := range []int{1, 64} {
 		var runners []runner
 		for _, c := range onFleet {
-			runners = append(runners, runner{c.name, func(context.Context) (measure, error) {
-				return pairs(context.Background(), all[c.name][0], goroutines, s.slice)
+			runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+				return pairs(ctx, all[c.name][0], goroutines, s.slice)
 			}})
 		}
-		title := fmt.Sprintf("%s: uncontended lock and unlock, %d goroutines, a name each", what, goroutines)
-		if err := rounds(ctx, s, title, reference, pairColumns, runners); err != nil {
+		if err := rounds(ctx, s, pairTitle(what, goroutines), reference, pairColumns, runners); err != nil {
 			return err
 		}
 	}
@@ -114,7 +120,7 @@ func fleetTables(ctx context.Context, s setup, what string, open func() redis.Un
 			return contend(ctx, all[c.name], 1, s.slice)
 		}})
 	}
-	return rounds(ctx, s, fmt.Sprintf("%s: one name, %d clients", what, redlockClients), reference, contendedColumns, runners)
+	return rounds(ctx, s, fmt.Sprintf("%s: one name, %d clients", what, contendingClients), reference, contendedColumns, runners)
 }
 
 // startCluster starts a cluster of n servers without replicas.

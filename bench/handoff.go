@@ -38,7 +38,7 @@ func handoffs(ctx context.Context, two []*process, turns int) (measure, error) {
 		return nil, err
 	}
 	var handoff, release []float64
-	stalled := 0
+	missed := 0
 	for range turns {
 		if err := waiter.tell("lock handoff"); err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func handoffs(ctx context.Context, two []*process, turns int) (measure, error) {
 		}
 		holder, waiter = waiter, holder
 		if got == 0 {
-			stalled++
+			missed++
 			if _, err := take(holder); err != nil {
 				return nil, err
 			}
@@ -66,7 +66,7 @@ func handoffs(ctx context.Context, two []*process, turns int) (measure, error) {
 	if _, _, err := give(holder); err != nil {
 		return nil, err
 	}
-	m := measure{"stalled": float64(stalled)}
+	m := measure{"stalled": float64(missed)}
 	if len(handoff) > 0 {
 		m["hand-off p50"], m["release p50"] = median(handoff), median(release)
 	}
@@ -99,9 +99,7 @@ func give(p *process) (before, after int64, err error) {
 }
 
 var handoffColumns = []column{
-	{name: "hand-off p50", print: duration, ratio: true},
-	{name: "release p50", print: duration},
-	{name: "stalled", print: count, sum: true},
+	elapsed("hand-off p50").beside(), elapsed("release p50"), stalled,
 }
 
 // handoff prints the table of hand-offs.

@@ -9,10 +9,10 @@ import (
 // hot lets many processes take one name in turn, on each store, doing nothing while
 // they have it, and counts what that costs the server.
 func hot(ctx context.Context, s setup) error {
-	few := s
-	few.rounds, few.slice = min(s.rounds, 3), 10*s.slice // a slow store gives each process its turn some times
+	few := s.atMost(3)
+	few.slice *= 10 // a slow store gives each process its turn some times
 	return eachStore(s, func(on served) error {
-		return on.during(ctx, func(at running) error { return hotName(ctx, few, on, at) })
+		return on.during(ctx, func(at running) error { return hotName(ctx, few.at(at.server), on, at) })
 	})
 }
 
@@ -34,10 +34,7 @@ func hotName(ctx context.Context, s setup, on served, at running) error {
 	}
 	return rounds(ctx, s, fmt.Sprintf("%s: one hot name, %d processes", on.title, s.hot), on.peer,
 		[]column{
-			{name: "locks/s", print: count, ratio: on.peer != ""},
-			{name: "requests/lock", print: decimals},
-			{name: "least/most a process", print: decimals},
-			{name: "stalled", print: count, sum: true},
+			rate("locks/s"), perLock, fraction("least/most a process"), stalled,
 		}, runners)
 }
 
@@ -51,11 +48,11 @@ func spin(ctx context.Context, count counter, c contender, all []*process, d tim
 			}
 		}
 		for _, p := range all {
-			var n, stalled int
-			if err := p.hear(&n, &stalled); err != nil {
+			var n, missed int
+			if err := p.hear(&n, &missed); err != nil {
 				return err
 			}
-			stalls += stalled
+			stalls += missed
 			sum += n
 			most = max(most, n)
 			if least < 0 || n < least {

@@ -1,27 +1,36 @@
 // Command bench measures holdfast against other lock libraries for Go and
 // against the bare system call, all in one run on one machine.
 //
-//	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [memory | file | redis | redlock | fleet | etcd | zk | nats | mongo | postgres | mysql | crowd | many | hot | scale | command | faults | all]
+//	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] [-json] [SUITE]...
+//	go -C bench run . [-rounds N] [-slice DUR] [-on STORE,STORE] compare COMMIT [SUITE]...
+//	go -C bench run . chart FILE >FILE.svg
+//
+// The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet,
+// etcd, zk, nats, mongo, crowd, many, hot, scale, command and faults; none or "all"
+// is all of them. With -json the rows go to the standard output, an object a line,
+// and the tables to the standard error. compare measures holdfast alone, of this
+// tree and of another commit in turns; chart draws the rows of a file.
 //
 // It starts its own servers on free ports. The contenders take turns, in
 // another order each round, so that whatever else the machine does hits all
 // alike; what is printed are medians over the rounds. Only the ratios say
 // something: each is the median over the rounds of this contender's figure
-// divided by that of the reference in the same round. Nothing here is a test,
-// and no figure makes it fail.
+// divided by that of the reference in the same round, with the quartiles. All
+// contenders get a context that can be cancelled. Nothing here is a test, and no
+// figure makes it fail.
 //
 // It runs on Linux and macOS.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +43,7 @@ import (
 // A setup is how long and how often to measure.
 type setup struct {
 	rounds int
+	asked  bool          // for that many rounds, and no less where they take long
 	slice  time.Duration // how long each contender is measured in a round
 	turns  int           // hand-offs in a round
 	held   int           // leases held at once, where that is measured
@@ -48,6 +58,19 @@ type setup struct {
 	proveFor time.Duration
 	write    string // the page that their table is written into; empty: none
 	out      io.Writer
+	rows     *json.Encoder // of what programs read; nil: it is not asked for
+	ours     bool          // measure holdfast alone
+	suite    string        // that runs
+	server   string        // that it measures on, with version and settings
+}
+
+// atMost is for what takes long: it is measured n times, unless somebody asked for
+// a number of rounds.
+func (s setup) atMost(n int) setup {
+	if !s.asked {
+		s.rounds = min(s.rounds, n)
+	}
+	return s
 }
 
 // A suite is what one argument of the command runs.
@@ -60,8 +83,10 @@ var suites = []suite{
 	{"memory", memory},
 	{"file", file},
 	{"redis", redisSuite},
+	{"poll", pollSuite},
 	{"postgres", postgresSuite},
-	{"mysql", mysqlSuite},
+	{"mysql", mariaDBSuite},
+	{"mysql9", mySQLSuite},
 	{"redlock", redlockSuite},
 	{"fleet", fleetSuite},
 	{"etcd", etcdSuite},
@@ -93,7 +118,9 @@ func main() {
 	}
 	s := setup{hot: 8, each: 16, comers: []int{300, 1000}, out: os.Stdout}
 	logging.Disable() // go-redis tells each attempt to connect to a dead node
-	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured")
+	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured; what takes long is measured less often unless this is given")
+	forPrograms := flag.Bool("json", false, "print the rows as JSON, and the tables on the standard error")
+	flag.BoolVar(&s.ours, "ours", false, "measure holdfast alone")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
 	flag.Func("comers", "clients that come at once, `N,N` (default 300,1000)", s.setComers)
@@ -108,17 +135,28 @@ func main() {
 	flag.DurationVar(&s.proveFor, "for", 20*time.Second, "how long each of those lasts")
 	flag.StringVar(&s.write, "write", "", "`FILE` to write the table of the faults into, between its marks")
 	flag.Parse()
-	which := flag.Arg(0)
-	if which == "" {
-		which = "all"
+	flag.Visit(func(f *flag.Flag) { s.asked = s.asked || f.Name == "rounds" })
+	if *forPrograms {
+		s = s.forPrograms(os.Stdout)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, s, which); err != nil {
+	if err := do(ctx, s, flag.Args()); err != nil {
 		stop()
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// do does what the arguments say.
+func do(ctx context.Context, s setup, args []string) error {
+	switch {
+	case len(args) > 1 && args[0] == "compare":
+		return compare(ctx, s, args[1], args[2:])
+	case len(args) == 2 && args[0] == "chart":
+		return chartOf(args[1], os.Stdout)
+	}
+	return run(ctx, s, args...)
 }
 
 func (s *setup) setComers(text string) error {
@@ -133,11 +171,12 @@ func (s *setup) setComers(text string) error {
 	return nil
 }
 
-func run(ctx context.Context, s setup, which string) error {
+// run runs the suites, or all if there are none.
+func run(ctx context.Context, s setup, which ...string) error {
 	if s.rounds < 1 || s.slice <= 0 || s.turns < 1 || s.held < 1 || s.hot < 1 || s.each < 1 || s.ttl <= 0 || s.seeds < 1 || s.proveFor <= 0 {
 		return errors.New("rounds, slice, turns, held, ttl, seeds and for must be above zero")
 	}
-	var names, has []string
+	var has []string
 	for _, one := range stores {
 		has = append(has, one.name)
 	}
@@ -146,20 +185,36 @@ func run(ctx context.Context, s setup, which string) error {
 			return fmt.Errorf("no store %q: there are %s", name, strings.Join(has, ", "))
 		}
 	}
-	for _, suite := range suites {
-		names = append(names, suite.name)
+	wanted, err := suitesNamed(which)
+	if err != nil {
+		return err
 	}
-	if which != "all" && !slices.Contains(names, which) {
-		return fmt.Errorf("no suite %q: there are %s and all", which, strings.Join(names, ", "))
-	}
-	fmt.Fprintf(s.out, "%s, %s/%s, %d processors, %d rounds\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), s.rounds)
-	for _, suite := range suites {
-		if which != "all" && which != suite.name {
-			continue
-		}
+	fmt.Fprintf(s.out, "%s, %d rounds, holdfast %s\n", machine(), s.rounds, commit())
+	for _, suite := range wanted {
+		s.suite = suite.name
 		if err := suite.run(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", suite.name, err)
 		}
 	}
 	return nil
+}
+
+// suitesNamed are those of the names, in the order of the suites.
+func suitesNamed(which []string) (some []suite, err error) {
+	if len(which) == 0 || slices.Contains(which, "all") {
+		return suites, nil
+	}
+	var names []string
+	for _, suite := range suites {
+		names = append(names, suite.name)
+		if slices.Contains(which, suite.name) {
+			some = append(some, suite)
+		}
+	}
+	for _, name := range which {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("no suite %q: there are %s and all", name, strings.Join(names, ", "))
+		}
+	}
+	return some, nil
 }

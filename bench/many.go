@@ -11,9 +11,13 @@ import (
 // many did not get it, in minutes, when the last had it, and what that cost the
 // server.
 func many(ctx context.Context, s setup) error {
-	once := s
-	once.rounds = 1
+	once := s.atMost(1)
 	return eachStore(s, func(on served) error {
+		server, err := on.version(ctx)
+		if err != nil {
+			return err
+		}
+		once := once.at(server)
 		for _, n := range s.comers {
 			limit := max(time.Minute, time.Duration(n)*180*time.Millisecond)
 			var runners []runner
@@ -28,14 +32,18 @@ func many(ctx context.Context, s setup) error {
 				}})
 			}
 			title := fmt.Sprintf("%s: %d come at once for one name, in %d processes; failed has who did not get it within %v", on.title, n, s.hot, limit)
-			if err := rounds(ctx, once, title, "", []column{
-				{name: "failed", print: count}, {name: "until the last had it", print: seconds}, {name: "requests/lock", print: decimals},
-			}, runners); err != nil {
+			if err := rounds(ctx, once, title, "", manyColumns, runners); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+var manyColumns = []column{
+	{name: "failed", better: less, print: count},
+	{name: "until the last had it", unit: "ns", better: less, print: seconds},
+	perLock,
 }
 
 // comeAtOnce has n clients come, in some processes.

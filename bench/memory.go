@@ -50,7 +50,7 @@ func memory(ctx context.Context, s setup) error {
 		}},
 	}
 	if err := rounds(ctx, s, "Memory: uncontended lock and unlock on one core", oneSlot,
-		[]column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}}, runners); err != nil {
+		pairColumns, runners); err != nil {
 		return err
 	}
 	if err := memoryCrowd(ctx, s); err != nil {
@@ -139,7 +139,7 @@ func bytesPerName(ctx context.Context, s setup) error {
 	bytes := float64(heap()-before) / float64(names)
 	runtime.KeepAlive(st)
 	fmt.Fprintf(s.out, "\nMemory: %.0f bytes a held name in the store, the name's own 14 bytes included, %d names\n", bytes, names)
-	return nil
+	return s.writeFigure(fmt.Sprintf("Memory: a held name in the store, of %d", names), "holdfast", cost("size", "B"), bytes)
 }
 
 // heap is the size of what is in use after a collection.

@@ -22,7 +22,7 @@ const mongoEnv = "HOLDFAST_TEST_MONGODB"
 // has it in its journal, as with ours.
 const bareInsert = "insert + delete"
 
-var errNoServer = fmt.Errorf("not measured, as no server is named; name one in %s: mongodb://host:27017/", mongoEnv)
+var errNoMongoDB = fmt.Errorf("%w, as no server is named; name one in %s: mongodb://host:27017/", errNoServer, mongoEnv)
 
 var onMongoDB = []contender{
 	onStore(openOnMongoDB),
@@ -75,24 +75,30 @@ func (l lockBareInsert) close() error {
 	return l.c.Database().Client().Disconnect(context.Background())
 }
 
+// mongoTitle is what the rows say of the server.
+func mongoTitle(ctx context.Context, uri string) (string, error) {
+	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	if err != nil {
+		return "", err
+	}
+	defer client.Disconnect(context.Background())
+	var info struct{ Version string }
+	err = client.Database(mongoDatabase).RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info)
+	return fmt.Sprintf("MongoDB %s, a majority has what was written in its journal", info.Version), err
+}
+
 // mongoSuite measures on the server that is named, and nothing where none is: the
 // figures of a stand-in would say nothing.
 func mongoSuite(ctx context.Context, s setup) error {
 	uri := os.Getenv(mongoEnv)
 	if uri == "" {
-		fmt.Fprintf(s.out, "\nMongoDB: %v\n", errNoServer)
-		return nil
+		return s.absent("MongoDB", errNoMongoDB.Error())
 	}
-	client, err := mongo.Connect(options.Client().ApplyURI(uri))
+	title, err := mongoTitle(ctx, uri)
 	if err != nil {
 		return err
 	}
-	defer client.Disconnect(context.Background())
-	var info struct{ Version string }
-	if err := client.Database(mongoDatabase).RunCommand(ctx, bson.D{{Key: "buildInfo", Value: 1}}).Decode(&info); err != nil {
-		return err
-	}
-	fmt.Fprintf(s.out, "\nMongoDB %s, a majority has what was written in its journal\n", info.Version)
+	s = s.at(title)
 	if err := uncontended(ctx, s, "MongoDB", bareInsert, onMongoDB, uri, 1, 64); err != nil {
 		return err
 	}

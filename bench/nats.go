@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -73,6 +72,11 @@ func startNATS() (server *testserver.Server, stop func(), err error) {
 	return startIn(func(dir string) (*testserver.Server, error) { return testserver.StartNATS(dir, "") })
 }
 
+// natsTitle is what the rows say of the server.
+func natsTitle(nc *nats.Conn) string {
+	return "NATS " + nc.ConnectedServerVersion() + " on the loopback, one server, synced to disk every two minutes"
+}
+
 func natsSuite(ctx context.Context, s setup) error {
 	server, stopServer, err := startNATS()
 	if err != nil {
@@ -85,7 +89,7 @@ func natsSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	defer nc.Close()
-	fmt.Fprintf(s.out, "\nNATS %s on the loopback, one server, synced to disk every two minutes\n", nc.ConnectedServerVersion())
+	s = s.at(natsTitle(nc))
 	if err := uncontended(ctx, s, "NATS", bareCreate, onNATS, addr, 1, 64); err != nil {
 		return err
 	}

@@ -17,6 +17,13 @@ func pairs(ctx context.Context, l locks, goroutines int, d time.Duration) (measu
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
+			// Each has a context of its own, as requests have.
+			ctx := ctx
+			if ctx.Done() != nil {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithCancel(ctx)
+				defer cancel()
+			}
 			name := fmt.Sprintf("bench/%d", g)
 			for begun := time.Now(); len(took[g]) == 0 || begun.Sub(start) < d; {
 				unlock, err := l.lock(ctx, name)
@@ -49,8 +56,9 @@ func pairs(ctx context.Context, l locks, goroutines int, d time.Duration) (measu
 }
 
 // pairRunners measure uncontended pairs of each contender in this process. stop
-// closes what they opened.
-func pairRunners(s setup, cs []contender, target string, goroutines int) (runners []runner, stop func(), err error) {
+// closes what they opened. Connections, tables and scripts are there before anything is
+// measured.
+func pairRunners(ctx context.Context, s setup, cs []contender, target string, goroutines int) (runners []runner, stop func(), err error) {
 	var opened []locks
 	stop = func() {
 		for _, l := range opened {
@@ -64,31 +72,42 @@ func pairRunners(s setup, cs []contender, target string, goroutines int) (runner
 			return nil, nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 		opened = append(opened, l)
-		// Nobody waits here, so all have a context that never ends; ours also has
-		// one that can: then Lock must be able to leave while the store hangs,
-		// and asks on a goroutine of its own.
-		runners = append(runners, runner{c.name, func(context.Context) (measure, error) {
-			return pairs(context.Background(), l, goroutines, s.slice)
+		if _, err := pairs(ctx, l, goroutines, 0); err != nil {
+			stop()
+			return nil, nil, fmt.Errorf("%s: %w", c.name, err)
+		}
+		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+			return pairs(ctx, l, goroutines, s.slice)
 		}})
 		if c.name == "holdfast" {
-			runners = append(runners, runner{"holdfast, cancellable", func(ctx context.Context) (measure, error) {
-				return pairs(ctx, l, goroutines, s.slice)
+			// What the context costs: with this one nobody can leave, so Lock need not be
+			// able to while the store hangs.
+			runners = append(runners, runner{"holdfast, context.Background()", func(context.Context) (measure, error) {
+				return pairs(context.Background(), l, goroutines, s.slice)
 			}})
 		}
 	}
 	return runners, stop, nil
 }
 
-var pairColumns = []column{{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}}
+// pairTitle is the title of a table of pairs.
+func pairTitle(on string, goroutines int) string {
+	if goroutines == 1 {
+		return on + ": uncontended lock and unlock, 1 goroutine"
+	}
+	return fmt.Sprintf("%s: uncontended lock and unlock, %d goroutines, a name each", on, goroutines)
+}
+
+var pairColumns = []column{rate("pairs/s"), elapsed("p50")}
 
 // uncontended prints a table of pairs for each number of goroutines.
 func uncontended(ctx context.Context, s setup, title, reference string, cs []contender, target string, goroutines ...int) error {
 	for _, n := range goroutines {
-		runners, stop, err := pairRunners(s, cs, target, n)
+		runners, stop, err := pairRunners(ctx, s, cs, target, n)
 		if err != nil {
 			return err
 		}
-		err = rounds(ctx, s, fmt.Sprintf("%s: uncontended lock and unlock, %d goroutines, a name each", title, n), reference, pairColumns, runners)
+		err = rounds(ctx, s, pairTitle(title, n), reference, pairColumns, runners)
 		stop()
 		if err != nil {
 			return err

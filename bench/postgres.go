@@ -119,6 +119,13 @@ func startPostgres(ctx context.Context, connections int, args ...string) (addr s
 	}, nil
 }
 
+// postgresTitle is what the rows say of the server.
+func postgresTitle(ctx context.Context, conn *pgx.Conn) (string, error) {
+	var version string
+	err := conn.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version)
+	return "PostgreSQL " + version + " on the loopback, with its defaults, synced to disk at each commit", err
+}
+
 func postgresSuite(ctx context.Context, s setup) error {
 	addr, conn, dir, stop, err := startPostgres(ctx, 200)
 	if err != nil {
@@ -126,19 +133,22 @@ func postgresSuite(ctx context.Context, s setup) error {
 	}
 	defer stop()
 	url := testserver.PostgresURL(addr, "pool_max_conns=16")
-	var version string
-	if err := conn.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version); err != nil {
+	title, err := postgresTitle(ctx, conn)
+	if err != nil {
 		return err
 	}
 	synced, err := syncTime(dir)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\nPostgreSQL %s on the loopback, with its defaults; its disk syncs a page in %s\n", version, duration(synced))
+	s = s.at(fmt.Sprintf("%s; its disk syncs a page in %s", title, duration(synced)))
 	if err := uncontended(ctx, s, "PostgreSQL", tableLease, onPostgres, url, 1, 8); err != nil {
 		return err
 	}
 	if err := sessionPairs(ctx, s, testserver.PostgresURL(addr)); err != nil {
+		return err
+	}
+	if err := txLocks(ctx, s, testserver.PostgresURL(addr)); err != nil {
 		return err
 	}
 	if err := handoff(ctx, s, "PostgreSQL", tableLease, "postgres", onPostgres, url); err != nil {
@@ -176,7 +186,8 @@ func bloat(ctx context.Context, s setup, conn *pgx.Conn, url string) error {
 	if s.pairs == 0 {
 		return nil
 	}
-	fmt.Fprintf(s.out, "\nPostgreSQL: what is left of %d locks and unlocks of one name, one after another\n", s.pairs)
+	title := fmt.Sprintf("PostgreSQL: what is left of %d locks and unlocks of one name, one after another", s.pairs)
+	fmt.Fprintf(s.out, "\n%s\n", title)
 	for _, c := range []struct {
 		contender
 		table string
@@ -198,6 +209,9 @@ func bloat(ctx context.Context, s setup, conn *pgx.Conn, url string) error {
 			return err
 		}
 		fmt.Fprintf(s.out, "  %s: table, index and all %d kB\n", c.name, size/1024)
+		if err := s.writeFigure(title, c.name, cost("table, index and all", "B"), float64(size)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

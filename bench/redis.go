@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -54,12 +53,15 @@ func redisSuite(ctx context.Context, s setup) error {
 	addr := server.Addr
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	defer rdb.Close()
-	version, err := redisVersion(ctx, rdb)
+	title, err := redisTitle(ctx, rdb)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "\nRedis %s on the loopback, without persistence\n", version)
-	if err := uncontended(ctx, s, "Redis", reference, onRedis, addr, 1, 64); err != nil {
+	s = s.at(title)
+	if err := uncontended(ctx, s, "Redis", reference, onRedis, addr, 1); err != nil {
+		return err
+	}
+	if err := uncontended(ctx, s, "Redis", bestPeer, onRedis, addr, 64); err != nil {
 		return err
 	}
 	return redisHandoff(ctx, s, rdb, addr)
@@ -73,7 +75,7 @@ func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) 
 		return err
 	}
 	defer stop()
-	runners = append(runners, runner{"PING", func(ctx context.Context) (measure, error) {
+	runners = append(runners, runner{ping, func(ctx context.Context) (measure, error) {
 		var took []float64
 		for range s.turns {
 			pauseBeforeTurn() // a processor that has slept is slower
@@ -85,6 +87,31 @@ func redisHandoff(ctx context.Context, s setup, rdb *redis.Client, addr string) 
 		}
 		return measure{"round trip": median(took)}, nil
 	}})
-	return rounds(ctx, s, "Redis: hand-off between two processes, from the call of unlock to the return of lock", reference,
-		append(handoffColumns, column{name: "round trip", print: duration}), runners)
+	t := table{
+		title: "Redis: hand-off between two processes, from the call of unlock to the return of lock", reference: reference,
+		columns: append(handoffColumns, elapsed("round trip"), cost(overRelease, "PING"), cost(releaseOver, "PING")),
+		runners: runners, derive: overPing,
+	}
+	return t.measure(ctx, s)
+}
+
+// What a hand-off and a release cost, where a round trip is one.
+const (
+	overRelease = "(hand-off − release) ÷ PING"
+	releaseOver = "release ÷ PING"
+)
+
+// ping is no lock.
+const ping = "PING"
+
+// overPing adds them to all in the round.
+func overPing(round map[string]measure) {
+	trip := round[ping]["round trip"]
+	for _, m := range round {
+		release, ok := m["release p50"]
+		if !ok || trip == 0 {
+			continue
+		}
+		m[overRelease], m[releaseOver] = (m["hand-off p50"]-release)/trip, release/trip
+	}
 }

@@ -50,6 +50,12 @@ func redisVersion(ctx context.Context, rdb *redis.Client) (string, error) {
 	return redisTold(info, "redis_version")
 }
 
+// redisTitle is what the rows on one server say of it.
+func redisTitle(ctx context.Context, rdb *redis.Client) (string, error) {
+	version, err := redisVersion(ctx, rdb)
+	return "Redis " + version + " on the loopback, without persistence", err
+}
+
 // redisTold is what INFO says of one thing.
 func redisTold(info, what string) (string, error) {
 	for line := range strings.Lines(info) {
@@ -61,7 +67,8 @@ func redisTold(info, what string) (string, error) {
 }
 
 // sent is how many commands clients have sent, by the server's own count:
-// without those that scripts call, those that set up a connection, and ours.
+// without those that scripts call, those that set up a connection or ask how the
+// server is configured, and ours.
 func sent(ctx context.Context, rdb *redis.Client, inner []string) (int64, error) {
 	info, err := rdb.Info(ctx, "commandstats").Result()
 	if err != nil {
@@ -74,7 +81,7 @@ func sent(ctx context.Context, rdb *redis.Client, inner []string) (int64, error)
 			continue
 		}
 		command, _ := strings.CutPrefix(name, "cmdstat_")
-		if command == "info" || command == "hello" || strings.HasPrefix(command, "client|") || slices.Contains(inner, command) {
+		if command == "info" || command == "hello" || strings.HasPrefix(command, "client|") || strings.HasPrefix(command, "config|") || slices.Contains(inner, command) {
 			continue
 		}
 		digits, _, _ := strings.Cut(rest, ",")

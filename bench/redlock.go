@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -17,10 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/redisstore/redlock"
 )
-
-// redlockClients is how many want one name at a time, each with clients of its
-// own.
-const redlockClients = 8
 
 // A redlockNode is a server, and how its connections are.
 type redlockNode struct {
@@ -144,7 +139,12 @@ func redlockSuite(ctx context.Context, s setup) error {
 		return err
 	}
 	defer stop()
+	version, err := redisVersion(ctx, clients[0])
 	clients.close()
+	if err != nil {
+		return err
+	}
+	s = s.at("Redis " + version + " on the loopback, up to 5 independent servers without persistence")
 	slow, dead := slices.Clone(nodes[:3]), slices.Clone(nodes[:3])
 	slow[2].late = 50 * time.Millisecond
 	dead[2].addr = "127.0.0.1:1"
@@ -161,7 +161,7 @@ func redlockSuite(ctx context.Context, s setup) error {
 	}
 	for _, n := range []int{3, 5} {
 		for _, goroutines := range []int{1, s.each} {
-			title := fmt.Sprintf("Redlock: one name, %d nodes, %d clients of %d goroutines", n, redlockClients, goroutines)
+			title := fmt.Sprintf("Redlock: one name, %d nodes, %d clients of %d goroutines", n, contendingClients, goroutines)
 			if err := redlockContended(ctx, s, title, nodes[:n], goroutines); err != nil {
 				return err
 			}
@@ -186,21 +186,19 @@ func redlockPairs(ctx context.Context, s setup, title string, nodes []redlockNod
 		if err := unlock(); err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		runners = append(runners, runner{c.name, func(context.Context) (measure, error) {
-			return singlePairs(l, s.slice)
+		runners = append(runners, runner{c.name, func(ctx context.Context) (measure, error) {
+			return singlePairs(ctx, l, s.slice)
 		}})
 	}
-	return rounds(ctx, s, "Redlock: uncontended lock and unlock, "+title, "redsync", []column{
-		{name: "pairs/s", print: count, ratio: true}, {name: "p50", print: duration}, {name: "p99", print: duration},
-	}, runners)
+	return rounds(ctx, s, "Redlock: uncontended lock and unlock, "+title, "redsync", []column{rate("pairs/s"), elapsed("p50"), elapsed("p99")}, runners)
 }
 
 // singlePairs locks and unlocks one name for d, and at least five times.
-func singlePairs(l locks, d time.Duration) (measure, error) {
+func singlePairs(ctx context.Context, l locks, d time.Duration) (measure, error) {
 	var took []time.Duration
 	start := time.Now()
 	for begun := start; begun.Sub(start) < d || len(took) < 5; {
-		unlock, err := l.lock(context.Background(), "bench/pair")
+		unlock, err := l.lock(ctx, "bench/pair")
 		if err == nil {
 			err = unlock()
 		}
@@ -222,7 +220,7 @@ func redlockContended(ctx context.Context, s setup, title string, nodes []redloc
 	var runners []runner
 	for _, c := range onRedlock {
 		var all []locks
-		for range redlockClients {
+		for range contendingClients {
 			l, err := c.open(nodes)
 			if err != nil {
 				return err
@@ -235,59 +233,4 @@ func redlockContended(ctx context.Context, s setup, title string, nodes []redloc
 		}})
 	}
 	return rounds(ctx, s, title, "redsync", contendedColumns, runners)
-}
-
-var contendedColumns = []column{
-	{name: "locks/s", print: count, ratio: true},
-	{name: "least/most a client", print: decimals},
-	{name: "p50", print: duration}, {name: "longest wait", print: duration},
-}
-
-// contend has the goroutines of all clients take one name in turn for d.
-func contend(ctx context.Context, all []locks, goroutines int, d time.Duration) (measure, error) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	var waits []time.Duration
-	var firstErr error
-	share := make([]int, len(all))
-	ctx, cancel := context.WithTimeout(ctx, d+30*time.Second)
-	defer cancel()
-	start := time.Now()
-	for i, l := range all {
-		for range goroutines {
-			wg.Go(func() {
-				var own []time.Duration
-				for time.Since(start) < d {
-					begun := time.Now()
-					unlock, err := l.lock(ctx, "bench/hot")
-					if err == nil {
-						own = append(own, time.Since(begun))
-						err = unlock()
-					}
-					if err != nil {
-						mu.Lock()
-						firstErr = err
-						mu.Unlock()
-						return
-					}
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				waits, share[i] = append(waits, own...), share[i]+len(own)
-			})
-		}
-	}
-	wg.Wait()
-	if firstErr != nil {
-		return nil, firstErr
-	}
-	if len(waits) == 0 { // the machine stood still
-		return measure{"locks/s": 0}, nil
-	}
-	slices.Sort(waits)
-	return measure{
-		"locks/s":             float64(len(waits)) / time.Since(start).Seconds(),
-		"least/most a client": float64(slices.Min(share)) / float64(max(slices.Max(share), 1)),
-		"p50":                 float64(waits[len(waits)/2]), "longest wait": float64(waits[len(waits)-1]),
-	}, nil
 }

@@ -1,27 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 )
-
-// A measure is what one contender showed in one round, by column.
-type measure map[string]float64
-
-// A column of a table: what is measured, and how it is printed.
-type column struct {
-	name  string
-	print func(float64) string
-	ratio bool // print the ratio to the reference beside it
-	sum   bool // of all rounds, instead of their median
-}
 
 // A runner measures one contender once.
 type runner struct {
@@ -29,148 +13,93 @@ type runner struct {
 	run  func(ctx context.Context) (measure, error)
 }
 
-// rounds runs every runner in every round, each round in another order, and
-// prints a table of medians. The first runner that is called reference is what
-// the ratios refer to.
-//
-// The reference bestPeer is in each round whichever of the others was best.
-func rounds(ctx context.Context, s setup, title, reference string, columns []column, runners []runner) error {
-	all := map[string][]measure{}
-	for range s.rounds {
-		order := rand.Perm(len(runners))
-		for _, i := range order {
-			m, err := runners[i].run(ctx)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", title, runners[i].name, err)
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			all[runners[i].name] = append(all[runners[i].name], m)
-		}
-	}
-	if reference == bestPeer {
-		all[bestPeer] = best(s.rounds, columns, runners, all)
-	}
-	fmt.Fprintf(s.out, "\n%s\n", title)
-	return table(s.out, reference, columns, runners, all)
+// A table is what some contenders showed in the same rounds.
+type table struct {
+	title string
+	// reference is the contender that the ratios refer to; bestPeer: in each round
+	// whichever of the other libraries was best; empty: there are no ratios.
+	reference string
+	columns   []column
+	runners   []runner
+	// derive adds what follows from the figures of several contenders in one round.
+	// Nil: nothing does.
+	derive func(round map[string]measure)
+	all    map[string][]measure // of each contender, by round
 }
 
 const bestPeer = "best peer"
 
-// peer reports whether the runner is another lock library.
-func peer(name string) bool {
-	return !strings.HasPrefix(name, "holdfast") && name != bare
+// rounds measures a table and prints it.
+func rounds(ctx context.Context, s setup, title, reference string, columns []column, runners []runner) error {
+	t := table{title: title, reference: reference, columns: columns, runners: runners}
+	return t.measure(ctx, s)
 }
 
-// best is the largest figure of any peer in each round.
-func best(rounds int, columns []column, runners []runner, all map[string][]measure) []measure {
-	out := make([]measure, rounds)
-	for i := range out {
-		out[i] = measure{}
-		for _, r := range runners {
-			for _, c := range columns {
-				if v, ok := all[r.name][i][c.name]; ok && c.ratio && peer(r.name) {
-					out[i][c.name] = max(out[i][c.name], v)
-				}
+// measure runs every runner in every round, each round in another order, and
+// reports the medians.
+func (t *table) measure(ctx context.Context, s setup) error {
+	if s.ours {
+		t.runners = onlyOurs(t.runners)
+	}
+	if len(t.runners) == 0 {
+		return nil
+	}
+	t.all = map[string][]measure{}
+	for range s.rounds {
+		round := map[string]measure{}
+		for _, i := range rand.Perm(len(t.runners)) {
+			r := t.runners[i]
+			m, err := r.run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", t.title, r.name, err)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			round[r.name] = m
+		}
+		if t.reference == bestPeer {
+			round[bestPeer] = best(t.columns, round)
+		}
+		if t.derive != nil {
+			t.derive(round)
+		}
+		for name, m := range round {
+			t.all[name] = append(t.all[name], m)
+		}
+	}
+	return s.report(t)
+}
+
+// isOurs says that a contender is holdfast, in one form or another.
+func isOurs(name string) bool { return strings.HasPrefix(name, "holdfast") }
+
+func onlyOurs(all []runner) (some []runner) {
+	for _, r := range all {
+		if isOurs(r.name) {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// best is the best figure that any other library showed in the round.
+func best(columns []column, round map[string]measure) measure {
+	out := measure{}
+	for name, m := range round {
+		if isOurs(name) || contenderNotes[name].module == "" {
+			continue
+		}
+		for _, c := range columns {
+			v, ok := m[c.name]
+			if !ok || !c.ratio {
+				continue
+			}
+			old, had := out[c.name]
+			if !had || c.better == less && v < old || c.better != less && v > old {
+				out[c.name] = v
 			}
 		}
 	}
 	return out
-}
-
-// table prints the medians of each contender and their ratios.
-func table(out io.Writer, reference string, columns []column, runners []runner, all map[string][]measure) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(w, "\t")
-	for _, c := range columns {
-		fmt.Fprintf(w, "%s\t", c.name)
-		if c.ratio {
-			fmt.Fprintf(w, "÷ %s\t", reference)
-		}
-	}
-	fmt.Fprintln(w)
-	for _, r := range runners {
-		fmt.Fprintf(w, "%s\t", r.name)
-		for _, c := range columns {
-			got := collect(all[r.name], c.name)
-			if len(got) == 0 {
-				fmt.Fprint(w, "-\t")
-				if c.ratio {
-					fmt.Fprint(w, "-\t")
-				}
-				continue
-			}
-			if c.sum {
-				fmt.Fprintf(w, "%s\t", c.print(total(got)))
-			} else {
-				fmt.Fprintf(w, "%s\t", c.print(median(got)))
-			}
-			if c.ratio {
-				fmt.Fprintf(w, "%s\t", ratio(all[r.name], all[reference], c.name))
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	return w.Flush()
-}
-
-// ratio is the median over the rounds of this contender's figure divided by
-// the reference's.
-func ratio(mine, reference []measure, column string) string {
-	var rs []float64
-	for i := range min(len(mine), len(reference)) {
-		a, ok := mine[i][column]
-		b, ok2 := reference[i][column]
-		if ok && ok2 && b != 0 {
-			rs = append(rs, a/b)
-		}
-	}
-	if len(rs) == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", median(rs))
-}
-
-func collect(ms []measure, column string) (vs []float64) {
-	for _, m := range ms {
-		if v, ok := m[column]; ok {
-			vs = append(vs, v)
-		}
-	}
-	return vs
-}
-
-func total(vs []float64) (sum float64) {
-	for _, v := range vs {
-		sum += v
-	}
-	return sum
-}
-
-// median sorts vs and returns its middle.
-func median[T cmp.Ordered](vs []T) T {
-	slices.Sort(vs)
-	return vs[len(vs)/2]
-}
-
-// How figures are printed.
-
-func count(v float64) string { return fmt.Sprintf("%.0f", v) }
-
-func decimals(v float64) string { return fmt.Sprintf("%.3f", v) }
-
-func seconds(ns float64) string { return fmt.Sprintf("%.2f s", ns/1e9) }
-
-// duration prints nanoseconds with three digits.
-func duration(ns float64) string {
-	d := time.Duration(ns)
-	switch {
-	case d < time.Microsecond:
-		return fmt.Sprintf("%d ns", d)
-	case d < time.Millisecond:
-		return fmt.Sprintf("%.3g µs", ns/1e3)
-	default:
-		return fmt.Sprintf("%.3g ms", ns/1e6)
-	}
 }

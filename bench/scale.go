@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,10 +24,22 @@ import (
 // a lease into a session, by itself; then what becomes of
 // them while a server is frozen; then what as many waiters cost.
 func scale(ctx context.Context, s setup) error {
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\theap a lease\tgoroutines more\tlost\trequests/s\twrites/s\tfirst renewal, writes a lease\tround trips/s\t÷ one a renewal\tprocessor\tlatest renewal\ttake all\tgive all back\t")
+	s.rounds = 1
+	all := table{columns: scaleColumns, all: map[string][]measure{}}
+	all.title = fmt.Sprintf("%d leases held at once, TTL %v, for a whole TTL after each was renewed", s.held, s.ttl)
+	hold := func(s setup, store string, c contender, target string, count counter) error {
+		m, err := holdMany(ctx, s, c, target, count)
+		if err != nil {
+			return err
+		}
+		one := all
+		one.runners = []runner{{name: "holdfast, " + store}}
+		all.runners = append(all.runners, one.runners...)
+		all.all["holdfast, "+store] = []measure{m}
+		return s.writeRows(&one)
+	}
 	inMemory := onStore(func(_ string, o *holdfast.Options) (ours, error) { return oursOn(memstore.New(), nil, o, nil) })
-	err := holdMany(ctx, s, "memory", inMemory, "", nil, w)
+	err := hold(s, "memory", inMemory, "", nil)
 	if err == nil {
 		err = eachStore(s, func(on served) error {
 			return on.during(ctx, func(at running) error {
@@ -36,12 +47,12 @@ func scale(ctx context.Context, s setup) error {
 				if on.name == "redis" {
 					c, count = countTrips(count)
 				}
-				return holdMany(ctx, s, on.title, c, at.target, count, w)
+				return hold(s.at(at.server), on.title, c, at.target, count)
 			})
 		})
 	}
-	fmt.Fprintf(s.out, "\n%d leases held at once, TTL %v, for a whole TTL after each was renewed\n", s.held, s.ttl)
-	if err := errors.Join(err, w.Flush()); err != nil || !s.wants("redis") {
+	fmt.Fprintf(s.out, "\n%s\n", all.title)
+	if err := errors.Join(err, all.print(s.out)); err != nil || !s.wants("redis") {
 		return err
 	}
 	server, stop, err := startRedis()
@@ -55,6 +66,19 @@ func scale(ctx context.Context, s setup) error {
 		return err
 	}
 	return waiters(ctx, s, rdb, server.Addr)
+}
+
+var scaleColumns = []column{
+	{name: "heap a lease", unit: "B", better: less, print: count},
+	{name: "goroutines more", better: less, print: count},
+	{name: "lost", better: less, print: count},
+	{name: "requests/s", unit: "1/s", better: less, print: tenths},
+	{name: "writes/s", unit: "1/s", better: less, print: tenths},
+	cost("first renewal, writes a lease", ""),
+	{name: "round trips/s", unit: "1/s", better: less, print: tenths},
+	{name: "÷ one a renewal", better: less, print: asRatio},
+	{name: "processor", unit: "%", better: less, print: tenths},
+	elapsed("latest renewal"), elapsed("take all"), elapsed("give all back"),
 }
 
 // quiet is for what is bound to happen.
@@ -92,8 +116,8 @@ func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return func(ctx context.Context, cmds []redis.Cmder) error { t.n.Add(1); return next(ctx, cmds) }
 }
 
-// holdMany adds a row to the table.
-func holdMany(ctx context.Context, s setup, title string, c contender, target string, count counter, w *tabwriter.Writer) error {
+// holdMany holds the leases of a row.
+func holdMany(ctx context.Context, s setup, c contender, target string, count counter) (measure, error) {
 	var latest atomic.Int64 // by how much a renewal was late, at most
 	l, err := c.with(target, &holdfast.Options{TTL: s.ttl, Logger: quiet, Observer: func(e holdfast.Event) {
 		for e.Kind == holdfast.EventRenewed {
@@ -104,28 +128,28 @@ func holdMany(ctx context.Context, s setup, title string, c contender, target st
 		}
 	}})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer l.close()
 	// One lease first, for what is made once.
 	first, err := l.Mutex("bench/first").Lock(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	bytes, goroutines := heap(), runtime.NumGoroutine()
 	leases, took, err := takeAll(ctx, l.Locker, s.held)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	begun, err := count.during(ctx, c, func() error { return sleep(ctx, s.ttl/2) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	busy := processor()
 	start := time.Now()
 	costs, err := count.during(ctx, c, func() error { return sleep(ctx, s.ttl) })
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seconds := time.Since(start).Seconds()
 	share := (processor() - busy).Seconds() / seconds
@@ -133,29 +157,27 @@ func holdMany(ctx context.Context, s setup, title string, c contender, target st
 	moreBytes, moreGoroutines := heap()-bytes, runtime.NumGoroutine()-goroutines
 	gave, err := giveAll(leases)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := giveAll([]*holdfast.Lease{first}); err != nil {
-		return err
+		return nil, err
 	}
-	rate := func(what string) string {
+	m := measure{
+		"heap a lease": float64(moreBytes / int64(s.held)), "goroutines more": float64(moreGoroutines), "lost": float64(lost),
+		"processor": 100 * share, "latest renewal": float64(latest.Load()), "take all": float64(took), "give all back": float64(gave),
+	}
+	for _, what := range []string{requests, writes, trips} {
 		if n, ok := costs[what]; ok {
-			return fmt.Sprintf("%.1f", n/seconds)
+			m[what+"/s"] = n / seconds
 		}
-		return "-"
 	}
-	fewer := "-"
 	if n := cmp.Or(costs[trips], costs[requests]); n > 0 {
-		fewer = fmt.Sprintf("%.2g", n/seconds/(float64(s.held)/(s.ttl/3).Seconds()))
+		m["÷ one a renewal"] = n / seconds / (float64(s.held) / (s.ttl / 3).Seconds())
 	}
-	atFirst := "-"
 	if n, ok := begun[writes]; ok {
-		atFirst = fmt.Sprintf("%.2f", n/float64(s.held))
+		m["first renewal, writes a lease"] = n / float64(s.held)
 	}
-	fmt.Fprintf(w, "holdfast, %s\t%d B\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s\t%s\t%s\t\n", title, moreBytes/int64(s.held), moreGoroutines, lost,
-		rate(requests), rate(writes), atFirst, rate(trips), fewer, 100*share, time.Duration(latest.Load()).Round(time.Millisecond),
-		took.Round(time.Millisecond), gave.Round(time.Millisecond))
-	return nil
+	return m, nil
 }
 
 func takeAll(ctx context.Context, l *holdfast.Locker, n int) (leases []*holdfast.Lease, took time.Duration, err error) {

@@ -4,13 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // A served store is one that can be had here.
@@ -28,77 +22,13 @@ type served struct {
 // A running store has been started.
 type running struct {
 	target string
+	server string // its version and settings
 	count  counter
 	stop   func()
 }
 
-var stores = []served{
-	{"file", "Files", onFiles, "flock(2)", func(context.Context) (running, error) {
-		dir, err := os.MkdirTemp("", "holdfast-bench-")
-		return running{dir, nil, func() { os.RemoveAll(dir) }}, err
-	}},
-	{"redis", "Redis", onRedis, reference, func(context.Context) (running, error) {
-		server, end, err := startRedis(forMany...)
-		if err != nil {
-			return running{}, err
-		}
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
-		return running{server.Addr, countRedis(rdb), func() { rdb.Close(); end() }}, nil
-	}},
-	{"redlock", "Redlock of 3", onMajority, "redsync", func(ctx context.Context) (running, error) {
-		nodes, clients, end, err := startRedlock(ctx, 3, forMany...)
-		if err != nil {
-			return running{}, err
-		}
-		var addrs []string
-		for _, n := range nodes {
-			addrs = append(addrs, n.addr)
-		}
-		return running{strings.Join(addrs, ","), countRedis(clients...), func() { clients.close(); end() }}, nil
-	}},
-	{"postgres", "PostgreSQL", onPostgres, tableLease, func(ctx context.Context) (running, error) {
-		addr, conn, _, end, err := startPostgres(ctx, 5000, "-c", "shared_preload_libraries=pg_stat_statements")
-		if err != nil {
-			return running{}, err
-		}
-		if _, err := conn.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
-			end()
-			return running{}, err
-		}
-		return running{testserver.PostgresURL(addr, "pool_max_conns=16"), countPostgres(conn), end}, nil
-	}},
-	{"mysql", "MariaDB", onMySQL, tableLease, func(context.Context) (running, error) {
-		dsn, db, _, end, err := startMariaDB(5000)
-		return running{dsn, countMariaDB(db), end}, err
-	}},
-	{"etcd", "etcd", onEtcd, etcdMutex, func(context.Context) (running, error) {
-		addr, end := testserver.ExampleEtcd()
-		return running{addr, countEtcd(addr), end}, nil
-	}},
-	{"zk", "ZooKeeper", onZooKeeper, zkLock, func(context.Context) (running, error) {
-		server, end, err := startIn(func(dir string) (*testserver.Server, error) {
-			return testserver.StartZooKeeper(dir, "clientPortListenBacklog=4096")
-		})
-		if err != nil {
-			return running{}, err
-		}
-		return running{server.Addr, countZooKeeper(server.Addr), end}, nil
-	}},
-	{"nats", "NATS", onNATS, "", func(context.Context) (running, error) {
-		server, end, err := startNATS()
-		if err != nil {
-			return running{}, err
-		}
-		return running{"nats://" + server.Addr, countNATS(server.Monitor), end}, nil
-	}},
-	{"mongo", "MongoDB", onMongoDB, "", func(context.Context) (running, error) {
-		uri := os.Getenv(mongoEnv)
-		if uri == "" {
-			return running{}, errNoServer
-		}
-		return running{uri, nil, func() {}}, nil
-	}},
-}
+// errNoServer says that the rows of a store cannot be had here.
+var errNoServer = errors.New("not measured")
 
 // forMany lets a Redis have some connections of each of a thousand clients.
 var forMany = []string{"--maxclients", "15000", "--tcp-backlog", "4096"}
@@ -114,7 +44,9 @@ func eachStore(s setup, measure func(served) error) error {
 		}
 		switch err := measure(on); {
 		case errors.Is(err, errNoServer):
-			fmt.Fprintf(s.out, "\n%s: %v\n", on.title, errNoServer)
+			if err := s.absent(on.title, err.Error()); err != nil {
+				return err
+			}
 		case err != nil:
 			return fmt.Errorf("%s: %w", on.title, err)
 		}
@@ -130,6 +62,15 @@ func (on served) during(ctx context.Context, f func(running) error) error {
 	}
 	defer at.stop()
 	return f(at)
+}
+
+// version starts the store's servers to learn what they are.
+func (on served) version(ctx context.Context) (server string, err error) {
+	err = on.during(ctx, func(at running) error {
+		server = at.server
+		return nil
+	})
+	return server, err
 }
 
 // tryOut locks and unlocks once with each: tables and scripts are there before

@@ -64,7 +64,7 @@ func (p lockSession) close() error { return p.conn.Close(context.Background()) }
 
 // sessionPairs measures locks on one connection.
 func sessionPairs(ctx context.Context, s setup, url string) error {
-	runners, stop, err := pairRunners(s, onSessions, url, 1)
+	runners, stop, err := pairRunners(ctx, s, onSessions, url, 1)
 	if err != nil {
 		return err
 	}

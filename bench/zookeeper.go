@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -74,10 +76,38 @@ func (l lockBareNode) close() error {
 	return nil
 }
 
+// zooKeeperSays is what the server answers to srvr.
+func zooKeeperSays(ctx context.Context, addr string) (string, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "srvr"); err != nil {
+		return "", err
+	}
+	says, err := io.ReadAll(c)
+	return string(says), err
+}
+
+// zooKeeperTitle is what the rows say of the server.
+func zooKeeperTitle(ctx context.Context, addr string) (string, error) {
+	says, err := zooKeeperSays(ctx, addr)
+	if err != nil {
+		return "", err
+	}
+	version, _, _ := strings.Cut(strings.TrimPrefix(says, "Zookeeper version: "), "-")
+	return "ZooKeeper " + version + " on the loopback, one server, without fsync", nil
+}
+
 func zooKeeperSuite(ctx context.Context, s setup) error {
 	addr, stopServer := testserver.ExampleZooKeeper()
 	defer stopServer()
-	fmt.Fprintf(s.out, "\nZooKeeper on the loopback, one server, without fsync\n")
+	title, err := zooKeeperTitle(ctx, addr)
+	if err != nil {
+		return err
+	}
+	s = s.at(title)
 	if err := uncontended(ctx, s, "ZooKeeper", zkLock, onZooKeeper, addr, 1, 64); err != nil {
 		return err
 	}
@@ -96,6 +126,6 @@ func zooKeeperSuite(ctx context.Context, s setup) error {
 			return came.measure(s.slice), err
 		}})
 	}
-	title := fmt.Sprintf("ZooKeeper: one name, %d goroutines of one process", crowdAlone)
-	return rounds(ctx, s, title, zkLock, append(crowdColumns, column{name: "stalled", print: count, sum: true}), here)
+	title = fmt.Sprintf("ZooKeeper: one name, %d goroutines of one process", crowdAlone)
+	return rounds(ctx, s, title, zkLock, append(crowdColumns, stalled), here)
 }

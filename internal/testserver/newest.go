@@ -56,6 +56,22 @@ func SharedMySQL9(t testing.TB) string {
 	})
 }
 
+// ErrUnreachable says that no suite that has the server could be reached.
+var ErrUnreachable = errors.New("the server cannot be had here")
+
+// StartMySQL9 starts the MySQL of MySQL9 in a directory, for a program that is no
+// test. It stops with Stop; a failure of that panics.
+func StartMySQL9(dir string, args ...string) (*Server, error) {
+	program, unreachable, err := lookNewest(filepath.Join(cached(), "mysql-9.7"))
+	if err != nil {
+		return nil, err
+	}
+	if unreachable != "" {
+		return nil, fmt.Errorf("%w: %s", ErrUnreachable, unreachable)
+	}
+	return startMySQL(panicker{}, dir, program, args)
+}
+
 // newest is the program that starts a server which scripts/newest-servers has
 // unpacked into that directory. Without one the test is over.
 func newest(t testing.TB, directory string) string {
