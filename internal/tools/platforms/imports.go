@@ -69,6 +69,7 @@ var rooms = []room{
 	{[]string{"redisstore/redisguard"}, []string{"", "guard", "store/embedded", goredis}},
 	{[]string{"pgstore/pgxguard"}, []string{"", "guard", pgx}},
 	{[]string{"holdfastprom"}, []string{"", prom}},
+	{[]string{"adapters/holdfastcertmagic"}, []string{"", "github.com/caddyserver/certmagic"}},
 	{[]string{"adapters/holdfastgocron"}, []string{"", "github.com/go-co-op/gocron/v2"}},
 
 	// What brings stores together.
