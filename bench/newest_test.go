@@ -4,5 +4,6 @@ package main
 import (
 	_ "github.com/caddyserver/certmagic"
 	_ "github.com/go-co-op/gocron/v2"
+	_ "github.com/pressly/goose/v3"
 	_ "github.com/prometheus/client_golang/prometheus"
 )

@@ -26,14 +26,16 @@ var asksFor = map[string][]string{
 	"holdfastprom":               {"github.com/prometheus/client_golang"},
 	"open/all":                   nil,
 	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic"},
+	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3"},
 	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 
 // ofDrivers is what modules import besides, in the version that a driver brings.
 var ofDrivers = map[string][]string{
-	"etcdstore": {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
-	"prove":     {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "google.golang.org/grpc", "golang.org/x/sys"},
+	"adapters/holdfastgoose": {"modernc.org/sqlite"},
+	"etcdstore":              {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
+	"prove":                  {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "google.golang.org/grpc", "golang.org/x/sys"},
 }
 
 // forTests is what tests import. Users get a line in go.sum for it, and its version if they have an older one: decision 51.

@@ -71,6 +71,7 @@ var rooms = []room{
 	{[]string{"holdfastprom"}, []string{"", prom}},
 	{[]string{"adapters/holdfastcertmagic"}, []string{"", "github.com/caddyserver/certmagic"}},
 	{[]string{"adapters/holdfastgocron"}, []string{"", "github.com/go-co-op/gocron/v2"}},
+	{[]string{"adapters/holdfastgoose"}, []string{"", "github.com/pressly/goose/v3/lock"}},
 
 	// What brings stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},
