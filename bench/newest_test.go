@@ -4,6 +4,7 @@ package main
 import (
 	_ "github.com/caddyserver/certmagic"
 	_ "github.com/go-co-op/gocron/v2"
+	_ "github.com/golang-migrate/migrate/v4/database"
 	_ "github.com/pressly/goose/v3"
 	_ "github.com/prometheus/client_golang/prometheus"
 )

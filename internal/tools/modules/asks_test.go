@@ -27,6 +27,7 @@ var asksFor = map[string][]string{
 	"open/all":                   nil,
 	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic"},
 	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3"},
+	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
 	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }

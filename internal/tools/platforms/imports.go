@@ -72,6 +72,7 @@ var rooms = []room{
 	{[]string{"adapters/holdfastcertmagic"}, []string{"", "github.com/caddyserver/certmagic"}},
 	{[]string{"adapters/holdfastgocron"}, []string{"", "github.com/go-co-op/gocron/v2"}},
 	{[]string{"adapters/holdfastgoose"}, []string{"", "github.com/pressly/goose/v3/lock"}},
+	{[]string{"adapters/holdfastmigrate"}, []string{"", "github.com/golang-migrate/migrate/v4/database"}},
 
 	// What brings stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},
