@@ -1,18 +1,18 @@
-// Package holdfastcertmagic gives any certmagic.Storage the locks of holdfast, so that one process
-// at a time, of all that share the storage, obtains or renews a certificate:
+// Package holdfastcertmagic gives any certmagic.Storage the locks of holdfast. Of all processes that
+// share the storage, one at a time obtains or renews a certificate:
 //
 //	storage := holdfastcertmagic.NewStorage(&certmagic.FileStorage{Path: dir}, locks)
 //	certmagic.Default.Storage = storage
 //
-// What is stored goes to the storage that was given; its own locks are not used. All processes
+// Keys and values go to the storage that was given. Its own locks are not used. All processes
 // that share the storage must take their locks from the same store: one that uses the storage's
-// own locks excludes none of these.
+// own locks is not excluded.
 //
-// certmagic cannot be told of a lost lease while it talks to a CA, as when the process was suspended
-// for longer than the TTL. It learns of the loss before its next attempt, as [Storage.RenewLockLease]
-// takes the lock again, and else when it unlocks, which it logs. The worst that can come of it is that two processes
-// obtain the same certificate. An issuer or an event handler of yours that must not
-// can ask for [Storage.Lease], and work under its context.
+// certmagic cannot notice a lost lease while it talks to a CA, as after the process was suspended
+// for longer than the TTL. Two processes can then obtain the same certificate. Before the next
+// attempt [Storage.RenewLockLease] takes the lock again; otherwise certmagic gets the loss as the
+// error of Unlock, and logs it. An issuer or an event handler of yours that must heed a
+// loss works under the context of [Storage.Lease].
 package holdfastcertmagic
 
 import (

@@ -4,12 +4,12 @@
 //	locker := holdfastgoose.New(locks, "migrations of orders")
 //	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithSessionLocker(locker))
 //
-// goose waits for the lock while the context of the call and Options.Wait allow it, finds what others have
-// migrated meanwhile, and runs the rest.
+// goose waits for the lock, within the context of the call and Options.Wait. Then it reads which migrations
+// have run, and runs the others.
 //
-// goose cannot be told of a lost lease, as when the process was suspended for longer than the TTL: it runs the
-// migrations that are left, and returns [holdfast.ErrLost] with the results when it unlocks. A Go migration can
-// ask for [Locker.Lease]. To have goose stop before the next migration, give the provider no locker
+// goose cannot notice a lost lease, as after the process was suspended for longer than the TTL. It runs the
+// migrations that are left, and Up returns [holdfast.ErrLost] at the end. A Go migration can heed the loss by
+// [Locker.Lease]. To have goose stop before the next migration, give the provider no locker
 // and run it under the lock: its context ends with the lease.
 //
 //	err := locks.Mutex("migrations of orders").Do(ctx, func(ctx context.Context) error {

@@ -6,13 +6,13 @@
 //		holdfastmigrate.New(driver, locks, "migrations of orders", 10*time.Second))
 //
 // The driver's own lock is not used. All processes that migrate the database must take the lock from the same
-// store: one that uses the driver alone, as the command migrate does, excludes none of these.
+// store: one that uses the driver alone, as the command migrate does, is not excluded.
 //
-// A migration that runs cannot be told of a lost lease, as when the process was suspended for longer than the TTL:
-// it may ask for [Driver.Lease]. The driver refuses to begin another then, and [holdfast.ErrLost] is in the error of
-// Up, or whatever was called. What runs meanwhile may mark its version as clean when it has ended: until then it is
-// dirty, and golang-migrate begins nothing on a database that is. If the lease was lost just before a migration
-// began, the version can be left dirty although it did not run.
+// A migration that runs cannot notice a lost lease, as after the process was suspended for longer than the TTL.
+// The driver then refuses to begin another, and [holdfast.ErrLost] is in the error of Up. The migration
+// that runs may still mark its version as clean when it ends: until then the version is dirty, and
+// golang-migrate begins nothing on a dirty database. If the lease is lost just before a migration
+// begins, its version can be left dirty although it did not run. [Driver.Lease] shows whether the lease is held.
 package holdfastmigrate
 
 import (
@@ -48,8 +48,8 @@ var _ database.Driver = (*Driver)(nil)
 // New returns a Driver that runs migrations with d, under the lock of that name: the same in all processes that
 // migrate the database, and another for each database. Lock waits for as long as wait; with 0 it only tries.
 //
-// wait must be shorter than the LockTimeout of the migrate.Migrate, 15 seconds unless set, which cannot end a Lock: if that is
-// granted after golang-migrate has given up, nobody unlocks before [Driver.Close].
+// wait must be shorter than the LockTimeout of the migrate.Migrate, 15 seconds unless set. That timeout does not end
+// a Lock: one that is granted later stays held until [Driver.Close].
 func New(d database.Driver, locks *holdfast.Locker, name string, wait time.Duration) *Driver {
 	open, stop := context.WithCancel(context.Background())
 	return &Driver{Driver: d, locks: locks, name: name, wait: wait, open: open, close: stop}
