@@ -7,4 +7,5 @@ import (
 	_ "github.com/golang-migrate/migrate/v4/database"
 	_ "github.com/pressly/goose/v3"
 	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/tus/tusd/v2/pkg/handler"
 )

@@ -29,6 +29,7 @@ var asksFor = map[string][]string{
 	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3"},
 	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
 	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
+	"adapters/holdfasttusd":      {"github.com/tus/tusd/v2"},
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 
