@@ -26,7 +26,7 @@ var asksFor = map[string][]string{
 	"holdfastprom":               {"github.com/prometheus/client_golang"},
 	"open/all":                   nil,
 	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic"},
-	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3"},
+	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3", "github.com/kr/text"}, // kr/text: of the tests of what goose tests with, in no program
 	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
 	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
 	"adapters/holdfasttusd":      {"github.com/tus/tusd/v2"},
