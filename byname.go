@@ -8,8 +8,9 @@ import (
 )
 
 // A ByName locks and unlocks by name, for programs whose own interface for locks
-// has no lease: certmagic and Caddy, ncps, and others. It keeps the lease of each
-// name between Lock and Unlock. It is safe for concurrent use.
+// has no lease, as that of ncps. It keeps the lease of each name between Lock and
+// Unlock. Some of them have an adapter: certmagic and Caddy, gocron and others, below
+// the directory adapters. It is safe for concurrent use.
 //
 // Where a program can keep the lease itself, a [Lock] is better: with a ByName the
 // work does not learn that its lease was lost before it calls Unlock, unless it asks

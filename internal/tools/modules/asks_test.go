@@ -13,26 +13,31 @@ import (
 
 // asksFor is what each published module may ask for in a version of its own: its driver. etcd's names a gRPC with a known hole.
 var asksFor = map[string][]string{
-	".":                       {"golang.org/x/sys"},
-	"redisstore":              {"github.com/redis/go-redis/v9"},
-	"pgstore":                 {"github.com/jackc/pgx/v5"},
-	"mysqlstore":              {"github.com/go-sql-driver/mysql"},
-	"mssqlstore":              {"github.com/microsoft/go-mssqldb"},
-	"mongostore":              {"go.mongodb.org/mongo-driver/v2"},
-	"internal/mongosim":       {"go.mongodb.org/mongo-driver/v2"},
-	"etcdstore":               {"go.etcd.io/etcd/client/v3", "google.golang.org/grpc"},
-	"zkstore":                 {"github.com/go-zookeeper/zk"},
-	"natsstore":               {"github.com/nats-io/nats.go"},
-	"holdfastprom":            {"github.com/prometheus/client_golang"},
-	"open/all":                nil,
-	"adapters/holdfastgocron": {"github.com/go-co-op/gocron/v2"},
-	"prove":                   {"github.com/anishathalye/porcupine"},
+	".":                          {"golang.org/x/sys"},
+	"redisstore":                 {"github.com/redis/go-redis/v9"},
+	"pgstore":                    {"github.com/jackc/pgx/v5"},
+	"mysqlstore":                 {"github.com/go-sql-driver/mysql"},
+	"mssqlstore":                 {"github.com/microsoft/go-mssqldb"},
+	"mongostore":                 {"go.mongodb.org/mongo-driver/v2"},
+	"internal/mongosim":          {"go.mongodb.org/mongo-driver/v2"},
+	"etcdstore":                  {"go.etcd.io/etcd/client/v3", "google.golang.org/grpc"},
+	"zkstore":                    {"github.com/go-zookeeper/zk"},
+	"natsstore":                  {"github.com/nats-io/nats.go"},
+	"holdfastprom":               {"github.com/prometheus/client_golang"},
+	"open/all":                   nil,
+	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic"},
+	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3", "github.com/kr/text"}, // kr/text: of the tests of what goose tests with, in no program
+	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
+	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
+	"adapters/holdfasttusd":      {"github.com/tus/tusd/v2"},
+	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 
 // ofDrivers is what modules import besides, in the version that a driver brings.
 var ofDrivers = map[string][]string{
-	"etcdstore": {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
-	"prove":     {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "google.golang.org/grpc", "golang.org/x/sys"},
+	"adapters/holdfastgoose": {"modernc.org/sqlite"},
+	"etcdstore":              {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
+	"prove":                  {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "google.golang.org/grpc", "golang.org/x/sys"},
 }
 
 // forTests is what tests import. Users get a line in go.sum for it, and its version if they have an older one: decision 51.

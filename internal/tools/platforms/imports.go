@@ -69,7 +69,11 @@ var rooms = []room{
 	{[]string{"redisstore/redisguard"}, []string{"", "guard", "store/embedded", goredis}},
 	{[]string{"pgstore/pgxguard"}, []string{"", "guard", pgx}},
 	{[]string{"holdfastprom"}, []string{"", prom}},
+	{[]string{"adapters/holdfastcertmagic"}, []string{"", "github.com/caddyserver/certmagic"}},
 	{[]string{"adapters/holdfastgocron"}, []string{"", "github.com/go-co-op/gocron/v2"}},
+	{[]string{"adapters/holdfastgoose"}, []string{"", "github.com/pressly/goose/v3/lock"}},
+	{[]string{"adapters/holdfastmigrate"}, []string{"", "github.com/golang-migrate/migrate/v4/database"}},
+	{[]string{"adapters/holdfasttusd"}, []string{"", "store", "github.com/tus/tusd/v2/pkg/handler"}},
 
 	// What brings stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},

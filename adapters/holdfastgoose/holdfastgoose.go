@@ -1,0 +1,62 @@
+// Package holdfastgoose has the migrations of goose run in one process at a time, with any database
+// that goose knows:
+//
+//	locker := holdfastgoose.New(locks, "migrations of orders")
+//	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithSessionLocker(locker))
+//
+// goose waits for the lock, within the context of the call and Options.Wait. Then it reads which migrations
+// have run, and runs the others.
+//
+// goose cannot notice a lost lease, as after the process was suspended for longer than the TTL. It runs the
+// migrations that are left, and Up returns [holdfast.ErrLost] at the end. A Go migration can heed the loss by
+// [Locker.Lease]. To have goose stop before the next migration, give the provider no locker
+// and run it under the lock: its context ends with the lease.
+//
+//	err := locks.Mutex("migrations of orders").Do(ctx, func(ctx context.Context) error {
+//		_, err := provider.Up(ctx)
+//		return err
+//	})
+//
+// goose keeps one connection of its pool while it waits. A store on the same pool needs another.
+package holdfastgoose
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A Locker is goose's Locker and its SessionLocker: goose.WithLocker and goose.WithSessionLocker do
+// the same with it, as the lock is in no session of the database. It is safe for concurrent use, and can be that of several providers.
+type Locker struct {
+	byName *holdfast.ByName
+	name   string
+}
+
+var (
+	_ lock.Locker        = (*Locker)(nil)
+	_ lock.SessionLocker = (*Locker)(nil)
+)
+
+// New returns a Locker for the migrations of one database. name is that of the lock: the same in all processes that
+// migrate the database, and another for each database.
+func New(locks *holdfast.Locker, name string) *Locker { return &Locker{locks.ByName(), name} }
+
+// Lock waits for the lock. Its errors are those of [holdfast.Lock.Lock]. It uses no connection of the database.
+func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error { return l.byName.Lock(ctx, l.name) }
+
+// Unlock releases the lock. The error is [holdfast.ErrLost] if the lease was lost meanwhile, and [holdfast.ErrReleased]
+// if the lock is not held here.
+func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.byName.Unlock(ctx, l.name) }
+
+// SessionLock is [Locker.Lock].
+func (l *Locker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.Lock(ctx, nil) }
+
+// SessionUnlock is [Locker.Unlock].
+func (l *Locker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.Unlock(ctx, nil) }
+
+// Lease returns the lease of the migrations that run in this process, or nil if none do.
+func (l *Locker) Lease() *holdfast.Lease { return l.byName.Lease(l.name) }

@@ -1,0 +1,138 @@
+// Package holdfasttusd lets one request at a time, of all servers of a fleet, work on an upload:
+//
+//	composer := handler.NewStoreComposer()
+//	store.UseIn(composer)
+//	holdfasttusd.New(locks, "tusd/").UseIn(composer)
+//
+// A request for an upload that another request holds, on any server, asks that one to end, and goes on
+// where it ended. Where the store can notify, the holder is asked at once. Elsewhere
+// it is asked with its next renewal: set Options.RenewEvery, a third of the TTL unless set, well below
+// tusd's AcquireLockTimeout. On a store that cannot pass requests on (see
+// [holdfast.Options.AskToGiveUp]) every Lock is a [holdfast.ErrUnsupported].
+//
+// If the lease is lost, as after the process was suspended for longer than the TTL, tusd ends the request
+// as if another had asked for the upload. A chunk that is on its way to the data store can still
+// arrive. A data store that must refuse it can compare the token of [Locker.Lease].
+//
+// tusd ignores the error of Unlock. An error of Lock that is none of tusd's own it sends
+// to the client, as it does with the errors of data stores: it may name a server.
+package holdfasttusd
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/tus/tusd/v2/pkg/handler"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Locker is a handler.Locker. It is safe for concurrent use.
+type Locker struct {
+	locks  *holdfast.Locker
+	prefix string
+
+	mu     sync.Mutex
+	leases map[string]*holdfast.Lease // by upload, the newest
+}
+
+var (
+	_ handler.Locker = (*Locker)(nil)
+	_ handler.Lock   = (*lock)(nil)
+)
+
+// New returns a Locker. The name of an upload's lock is the prefix and the upload's ID. As clients send IDs,
+// the prefix must be one that no other lock of the store begins with.
+func New(locks *holdfast.Locker, prefix string) *Locker {
+	return &Locker{
+		locks:  locks.With(&holdfast.Options{AskToGiveUp: "another request for the upload"}),
+		prefix: prefix,
+		leases: map[string]*holdfast.Lease{},
+	}
+}
+
+// UseIn has the composer use this Locker.
+func (l *Locker) UseIn(composer *handler.StoreComposer) { composer.UseLocker(l) }
+
+// NewLock returns the lock of an upload, which is not held. An ID that cannot be in a name, as one that is
+// too long, is there by its hash.
+func (l *Locker) NewLock(id string) (handler.Lock, error) {
+	name := l.prefix + id
+	if store.CheckName(name) != nil || !utf8.ValidString(name) {
+		name = fmt.Sprintf("%ssha256-%x", l.prefix, sha256.Sum256([]byte(id)))
+	}
+	return &lock{locker: l, id: id, name: name}, nil
+}
+
+// Lease returns the lease of an upload that is held in this process, or nil if it is not.
+func (l *Locker) Lease(id string) *holdfast.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.leases[id]
+}
+
+type lock struct {
+	locker   *Locker
+	id, name string
+
+	mu       sync.Mutex
+	lease    *holdfast.Lease // nil: it is not held
+	unlocked chan struct{}   // closed by Unlock
+}
+
+// Lock waits for the upload, and has others that hold it asked to unlock it. requestUnlock is called, once, when another
+// request asks for the upload, or its lease is lost. The error is handler.ErrLockTimeout if ctx ends first,
+// handler.ErrFileLocked if as many wait as Options.MaxWaiting allows, both with what [holdfast.Lock.Lock] returns, and else that.
+func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
+	lease, err := l.locker.locks.Mutex(l.name).Lock(ctx)
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", handler.ErrLockTimeout, err)
+	case errors.Is(err, holdfast.ErrHeld):
+		return fmt.Errorf("%w: %w", handler.ErrFileLocked, err)
+	case err != nil:
+		return err
+	}
+	unlocked := make(chan struct{})
+	l.mu.Lock()
+	l.lease, l.unlocked = lease, unlocked
+	l.mu.Unlock()
+	l.locker.mu.Lock()
+	l.locker.leases[l.id] = lease
+	l.locker.mu.Unlock()
+	go func() {
+		select {
+		case <-lease.AskedToGiveUp():
+			requestUnlock()
+		case <-lease.Lost():
+			requestUnlock()
+		case <-unlocked:
+		}
+	}()
+	return nil
+}
+
+// Unlock releases the upload. The error is [holdfast.ErrLost] if the lease was lost meanwhile, and [holdfast.ErrReleased] if
+// this lock is not held.
+func (l *lock) Unlock() error {
+	l.mu.Lock()
+	lease := l.lease
+	if lease == nil {
+		l.mu.Unlock()
+		return fmt.Errorf("unlock %q: %w: it is not held here", l.name, holdfast.ErrReleased)
+	}
+	l.lease = nil
+	close(l.unlocked)
+	l.mu.Unlock()
+	l.locker.mu.Lock()
+	if l.locker.leases[l.id] == lease { // and not that of a later request, if this one was lost
+		delete(l.locker.leases, l.id)
+	}
+	l.locker.mu.Unlock()
+	return lease.Release()
+}
