@@ -4,4 +4,5 @@ package main
 import (
 	_ "github.com/go-co-op/gocron/v2"
 	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/robfig/cron/v3"
 )

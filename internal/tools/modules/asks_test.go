@@ -26,6 +26,7 @@ var asksFor = map[string][]string{
 	"holdfastprom":            {"github.com/prometheus/client_golang"},
 	"open/all":                nil,
 	"adapters/holdfastgocron": {"github.com/go-co-op/gocron/v2"},
+	"adapters/holdfastcron":   {"github.com/robfig/cron/v3"},
 	"prove":                   {"github.com/anishathalye/porcupine"},
 }
 

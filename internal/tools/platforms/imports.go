@@ -70,6 +70,7 @@ var rooms = []room{
 	{[]string{"pgstore/pgxguard"}, []string{"", "guard", pgx}},
 	{[]string{"holdfastprom"}, []string{"", prom}},
 	{[]string{"adapters/holdfastgocron"}, []string{"", "github.com/go-co-op/gocron/v2"}},
+	{[]string{"adapters/holdfastcron"}, []string{"", "github.com/robfig/cron/v3"}},
 
 	// What brings stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},
