@@ -5,4 +5,6 @@ import (
 	_ "github.com/go-co-op/gocron/v2"
 	_ "github.com/prometheus/client_golang/prometheus"
 	_ "github.com/robfig/cron/v3"
+	_ "go.opentelemetry.io/otel"
+	_ "go.opentelemetry.io/otel/sdk/metric"
 )
