@@ -28,6 +28,7 @@ var asksFor = map[string][]string{
 	"adapters/holdfastgocron": {"github.com/go-co-op/gocron/v2"},
 	"adapters/holdfastcron":   {"github.com/robfig/cron/v3"},
 	"adapters/holdfastotel":   {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric"},
+	"adapters/holdfasthttp":   nil,
 	"prove":                   {"github.com/anishathalye/porcupine"},
 }
 
