@@ -30,6 +30,7 @@ var asksFor = map[string][]string{
 	"adapters/holdfastotel":      {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric"},
 	"adapters/holdfasthttp":      nil,
 	"adapters/holdfastterraform": nil,
+	"adapters/holdfastonce":      nil,
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 
