@@ -35,7 +35,8 @@
 // keeps its state in errored.tfstate and says so; look at what changed meanwhile, then "tofu state push".
 // The same happens when the store does not answer for the TTL. A TTL of minutes
 // makes this rare: then it is so long that a restart blocks a locked state.
-// [holdfast.Locker.Close] gives all locks back: stop the server when no client works.
+// [holdfast.Locker.Close] gives all locks back: stop the server when no client works. All of this was tried
+// with OpenTofu 1.12.6.
 //
 // # Several servers
 //
