@@ -7,4 +7,5 @@ import (
 	_ "github.com/robfig/cron/v3"
 	_ "go.opentelemetry.io/otel"
 	_ "go.opentelemetry.io/otel/sdk/metric"
+	_ "k8s.io/client-go/tools/leaderelection"
 )

@@ -31,6 +31,7 @@ var asksFor = map[string][]string{
 	"adapters/holdfasthttp":      nil,
 	"adapters/holdfastterraform": nil,
 	"adapters/holdfastonce":      nil,
+	"adapters/holdfastkube":      {"k8s.io/client-go", "k8s.io/apimachinery"},
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 
