@@ -7,5 +7,9 @@ import (
 	_ "github.com/golang-migrate/migrate/v4/database"
 	_ "github.com/pressly/goose/v3"
 	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/robfig/cron/v3"
 	_ "github.com/tus/tusd/v2/pkg/handler"
+	_ "go.opentelemetry.io/otel"
+	_ "go.opentelemetry.io/otel/sdk/metric"
+	_ "k8s.io/client-go/tools/leaderelection"
 )

@@ -28,8 +28,14 @@ var asksFor = map[string][]string{
 	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic"},
 	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3", "github.com/kr/text"}, // kr/text: of the tests of what goose tests with, in no program
 	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
-	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
 	"adapters/holdfasttusd":      {"github.com/tus/tusd/v2"},
+	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
+	"adapters/holdfastcron":      {"github.com/robfig/cron/v3"},
+	"adapters/holdfastotel":      {"go.opentelemetry.io/otel", "go.opentelemetry.io/otel/metric", "go.opentelemetry.io/otel/trace", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric"},
+	"adapters/holdfasthttp":      nil,
+	"adapters/holdfastterraform": nil,
+	"adapters/holdfastonce":      nil,
+	"adapters/holdfastkube":      {"k8s.io/client-go", "k8s.io/apimachinery"},
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 

@@ -74,6 +74,12 @@ var rooms = []room{
 	{[]string{"adapters/holdfastgoose"}, []string{"", "github.com/pressly/goose/v3/lock"}},
 	{[]string{"adapters/holdfastmigrate"}, []string{"", "github.com/golang-migrate/migrate/v4/database"}},
 	{[]string{"adapters/holdfasttusd"}, []string{"", "store", "github.com/tus/tusd/v2/pkg/handler"}},
+	{[]string{"adapters/holdfastcron"}, []string{"", "github.com/robfig/cron/v3"}},
+	{[]string{"adapters/holdfastotel"}, []string{"", "store", "go.opentelemetry.io/otel/..."}},
+	{[]string{"adapters/holdfasthttp"}, []string{""}},
+	{[]string{"adapters/holdfastterraform"}, []string{""}},
+	{[]string{"adapters/holdfastonce"}, []string{""}},
+	{[]string{"adapters/holdfastkube"}, []string{"", "k8s.io/client-go/tools/leaderelection/resourcelock", "k8s.io/apimachinery/pkg/api/errors", "k8s.io/apimachinery/pkg/apis/meta/v1", "k8s.io/apimachinery/pkg/runtime/schema"}},
 
 	// What brings stores together.
 	{[]string{"open"}, []string{"store", "store/scheme", "memstore", "filestore"}},

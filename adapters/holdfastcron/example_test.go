@@ -1,0 +1,43 @@
+package holdfastcron_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/adapters/holdfastcron"
+	"github.com/holdfast-go/holdfast/memstore"
+)
+
+func Example() {
+	locks, err := holdfast.New(memstore.New(), nil) // for a fleet: redisstore.New(client, nil), or another store
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer locks.Close()
+
+	ran := make(chan bool)
+	job := holdfastcron.Func(func(ctx context.Context) error {
+		lease := holdfast.LeaseFrom(ctx) // its Token is for what the job writes to
+		ran <- lease.Valid()
+		return nil
+	})
+	once := holdfastcron.OneProcess(context.Background(), locks, "report", &holdfastcron.Options{
+		AtLeast: 100 * time.Millisecond,
+		AtMost:  time.Minute,
+	})
+	c := cron.New()
+	if _, err := c.AddJob("@every 1s", cron.NewChain(cron.Recover(cron.DefaultLogger), once).Then(job)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	c.Start()
+	fmt.Println("the lease is valid:", <-ran)
+	<-c.Stop().Done()
+	// Output:
+	// the lease is valid: true
+}

@@ -1,0 +1,119 @@
+// Package holdfastcron runs each tick of a job of robfig/cron in one process, of all that
+// have the same schedule.
+//
+//	once := holdfastcron.OneProcess(ctx, locks, "report", &holdfastcron.Options{
+//		AtLeast: 10 * time.Second, // clocks differ by less
+//		AtMost:  30 * time.Minute, // a run that hangs blocks no later one
+//	})
+//	c := cron.New()
+//	job := holdfastcron.Func(func(ctx context.Context) error { return report(ctx) })
+//	_, err := c.AddJob("0 * * * *", cron.NewChain(cron.Recover(cron.DefaultLogger), once).Then(job))
+//
+// A wrapper is of one name. With [cron.WithChain] all jobs of a scheduler would share that
+// name, and each would block the others: make one for each job, as above.
+//
+// # The context and the lease
+//
+// cron gives a job no context. A job that is a [Func] gets one from the wrapper: it ends
+// when the lease is lost, and [holdfast.LeaseFrom] finds the lease in it, with its token.
+// Any other [cron.Job] runs under the lock too, but nobody can stop it: it goes on after a
+// loss, beside the run of another process. The wrapper logs the loss when that job has returned.
+// The lease is lost when the store has not answered for the TTL, when the process was
+// suspended for longer, when an operator broke it, and at the end of AtMost.
+//
+// # Panics
+//
+// A panic in the job releases the lock and goes on. cron does not recover it, so the
+// process ends, unless [cron.Recover] stands before the wrapper, as above. OneProcess is the last of a
+// chain: behind it, another wrapper hides that the job is a Func.
+package holdfastcron
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/robfig/cron/v3"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A Func is a job that runs under a context. Its error is logged.
+type Func func(ctx context.Context) error
+
+// Run panics: a Func runs only below [OneProcess], with nothing between the two.
+func (f Func) Run() {
+	panic("holdfastcron: a Func was run without its lock: OneProcess must be the last wrapper of its chain")
+}
+
+// Options of a wrapper; nil is the same as an empty one.
+type Options struct {
+	// AtLeast is how long the name stays taken after a run began, even if the run
+	// has ended: a process whose clock is late by less does not run the same tick again.
+	// Choose it longer than any two clocks differ, and shorter than the time between two
+	// ticks by as much. It is the MinHold of the lease, see [holdfast.Options].
+	AtLeast time.Duration
+	// AtMost is how long a run may take: then its lease is lost, its context ends, and the
+	// next tick can run. At least AtLeast. It is the MaxHold of the lease.
+	AtMost time.Duration
+	// Logger receives, at level info, each tick that is skipped as the job runs elsewhere; and,
+	// as errors, those skipped as the store cannot be asked, the errors of a Func, and
+	// leases that were lost during a run. Default: [cron.DefaultLogger].
+	Logger cron.Logger
+}
+
+// OneProcess returns a wrapper that runs the job if the lock of the name is free, and else
+// skips the tick. It never waits for another run. Give the same job the same name in all
+// processes. Two runs of one process exclude each other too, so cron.SkipIfStillRunning is
+// not needed.
+//
+// A zero duration keeps that of locks. If one is negative, or longer than the store allows,
+// each tick is skipped and logs a [holdfast.ErrInvalid].
+//
+// ctx is for shutdown: when it ends, no tick runs any more, and the contexts of those that
+// run end. [cron.Cron.Stop] ends no job.
+func OneProcess(ctx context.Context, locks *holdfast.Locker, name string, o *Options) cron.JobWrapper {
+	if o == nil {
+		o = &Options{}
+	}
+	w := &wrapper{
+		ctx:  ctx,
+		lock: locks.With(&holdfast.Options{MinHold: o.AtLeast, MaxHold: o.AtMost}).Mutex(name),
+		name: name,
+		log:  o.Logger,
+	}
+	if w.log == nil {
+		w.log = cron.DefaultLogger
+	}
+	return func(j cron.Job) cron.Job { return cron.FuncJob(func() { w.run(j) }) }
+}
+
+type wrapper struct {
+	ctx  context.Context
+	lock *holdfast.Lock
+	name string
+	log  cron.Logger
+}
+
+func (w *wrapper) run(j cron.Job) {
+	if w.ctx.Err() != nil {
+		return
+	}
+	ran, err := w.lock.TryDo(w.ctx, func(ctx context.Context) error {
+		if f, ok := j.(Func); ok {
+			return f(ctx)
+		}
+		j.Run()
+		return nil
+	})
+	switch {
+	case errors.Is(err, holdfast.ErrLost):
+		w.log.Error(err, "the lock was lost during the run", "job", w.name)
+	case ran && err != nil:
+		w.log.Error(err, "the run failed", "job", w.name)
+	case err != nil && w.ctx.Err() == nil:
+		w.log.Error(err, "skip: the lock cannot be asked for", "job", w.name)
+	case !ran && err == nil:
+		w.log.Info("skip: it runs elsewhere, or began to a moment ago", "job", w.name)
+	}
+}

@@ -1,0 +1,176 @@
+// Package holdfastkube has client-go's leader election, and by that controller-runtime's
+// manager, elect by a lock of holdfast:
+//
+//	lock, err := holdfastkube.New(locks, "my-operator", "")
+//	manager, err := ctrl.NewManager(config, ctrl.Options{
+//		LeaderElection:                      true,
+//		LeaderElectionResourceLockInterface: lock,
+//		LeaderElectionReleaseOnCancel:       true,
+//	})
+//
+// [holdfast.Election.Lead] is better where you can use it: see docs/kubernetes-leader.md. This package
+// is for programs whose election is client-go's.
+//
+// # What it is
+//
+// client-go asks again each RetryPeriod, and each time the lease is renewed for LeaseDuration. It does
+// not renew itself: an elector that has stopped, or hangs, loses it. client-go gives up RetryPeriod and RenewDeadline after
+// the last renewal at the latest; LeaseDuration has to be longer than both together, as its defaults are (15 s,
+// 10 s and 2 s). The store must have leases with deadlines, and
+// LeaseDuration is its TTL: within the bounds of the store.
+//
+// # What client-go cannot be told
+//
+// That the lease is lost. After a pause of the process, or a break by an operator, it goes on to lead until
+// it has failed to renew for RenewDeadline, while another leads already. And with ReleaseOnCancel it releases the lease
+// before it ends the context of OnStartedLeading. Two ways round both: end the work with the lease,
+// by the Context of [Lock.Lease], and hand its token to what is written to.
+//
+// # What it has not
+//
+// It makes no object in the cluster, so nobody can look at a Lease there: look with "holdfast ls". Events
+// are dropped, as there is no object that they belong to.
+package holdfastkube
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/holdfast-go/holdfast"
+)
+
+// A Lock is one candidate, for one elector. Its methods are safe for concurrent use.
+type Lock struct {
+	locks    *holdfast.Locker
+	name     string
+	identity string
+
+	mu    sync.Mutex
+	lease *holdfast.Lease // of the newest term, until client-go has stopped to lead
+}
+
+var _ resourcelock.Interface = (*Lock)(nil)
+
+// maxIdentity is the most that a note may have.
+const maxIdentity = 100
+
+// New returns a candidate of the election of the name. The identity is what others know it by, at
+// most 100 bytes, and no other candidate's. Default: the host's name, and some letters by chance.
+func New(locks *holdfast.Locker, name, identity string) (*Lock, error) {
+	if identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("election %q: its identity: %w", name, err)
+		}
+		identity = host[:min(len(host), maxIdentity-27)] + "_" + rand.Text()
+	}
+	if len(identity) > maxIdentity {
+		return nil, fmt.Errorf("election %q: %w: the identity has %d bytes, want at most %d", name, holdfast.ErrInvalid, len(identity), maxIdentity)
+	}
+	return &Lock{locks: locks, name: name, identity: identity}, nil
+}
+
+// Lease returns the lease of the present term, or nil if this candidate does not lead. Its
+// Context ends with the term.
+func (l *Lock) Lease() *holdfast.Lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lease == nil || !l.lease.Valid() {
+		return nil
+	}
+	return l.lease
+}
+
+// Get returns who leads. That nobody does is an error for which IsNotFound is true.
+func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	leader, err := l.locks.Election(l.name).Leader(ctx)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case leader.Nobody():
+		return nil, nil, apierrors.NewNotFound(schema.GroupResource{Group: "holdfast", Resource: "elections"}, l.name)
+	}
+	now := time.Now()
+	r := &resourcelock.LeaderElectionRecord{
+		HolderIdentity:       leader.Note,
+		LeaseDurationSeconds: max(1, int(leader.Expires.Sub(now)/time.Second)),
+		AcquireTime:          metav1.NewTime(leader.Since),
+		RenewTime:            metav1.NewTime(now),
+	}
+	if r.HolderIdentity == "" { // a candidate by other means
+		r.HolderIdentity = leader.Owner.String()
+	}
+	// client-go compares it with the one before: whoever leads now has been renewed.
+	return r, fmt.Appendf(nil, "%s %d %d", leader.ID, leader.Token, now.UnixNano()), nil
+}
+
+// Create leads, if nobody does.
+func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.Update(ctx, r)
+}
+
+// Update renews the term of this candidate, or begins one if nobody leads; with a record of no
+// identity it resigns.
+func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if r.HolderIdentity == "" {
+		return l.resign()
+	}
+	ttl := time.Duration(r.LeaseDurationSeconds) * time.Second
+	l.mu.Lock()
+	lease := l.lease
+	l.mu.Unlock()
+	if lease != nil { // also of a term that was lost: another may have led since, so client-go has to stop first
+		return lease.Renew(ctx, ttl)
+	}
+	o := &holdfast.Options{TTL: ttl, NoRenew: holdfast.On, Note: l.identity, HandOver: &holdfast.HandOver{}}
+	next, err := l.locks.With(o).Mutex(l.name).TryLock(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease = next
+	return nil
+}
+
+func (l *Lock) resign() error {
+	l.mu.Lock()
+	lease := l.lease
+	l.lease = nil
+	l.mu.Unlock()
+	if lease == nil {
+		return nil
+	}
+	if err := lease.Release(); !errors.Is(err, holdfast.ErrReleased) {
+		return err
+	}
+	return nil
+}
+
+// stopped is the event by which client-go says that its elector does not lead any more.
+const stopped = "stopped leading"
+
+// RecordEvent hears that the elector has stopped: then it may lead again. Other events are dropped.
+func (l *Lock) RecordEvent(event string) {
+	if event == stopped {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lease = nil
+	}
+}
+
+// Identity is what others know this candidate by.
+func (l *Lock) Identity() string { return l.identity }
+
+// Describe is the name of the election.
+func (l *Lock) Describe() string { return "holdfast/" + l.name }
