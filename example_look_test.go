@@ -35,8 +35,8 @@ func ExampleLocker_List() {
 	// tenant/b is held by worker 7 to write with 0 waiting
 }
 
-// An operator takes the lock from a job that hangs. The holder is told who did it,
-// and why.
+// An operator takes the lock from a job that hangs. The holder gets the reason, and the name
+// of the operator.
 func ExampleLocker_Break() {
 	locks, err := holdfast.New(memstore.New(), &holdfast.Options{RenewEvery: 300 * time.Millisecond})
 	if err != nil {

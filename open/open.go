@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/filestore"
@@ -80,7 +81,7 @@ func URL(rawURL string) (store.Store, error) {
 	}
 	if _, err := parse(rawURL); err != nil {
 		// The parser's error repeats parts of the URL.
-		return nil, fmt.Errorf("%w: the %s: URL cannot be read: a port is a number, and special characters in user, password or path are written as %%XX", store.ErrInvalid, name)
+		return nil, fmt.Errorf("%w: the %s: URL cannot be read: a port is a number from 1 to 65535, and special characters in user, password or path are written as %%XX", store.ErrInvalid, name)
 	}
 	return open(rawURL)
 }
@@ -110,7 +111,7 @@ func Secret(rawURL string) bool {
 	return false
 }
 
-// parse reads a URL that may have several hosts, apart by commas. A url.URL has
+// parse reads a URL that may have several hosts, separated by commas. A url.URL has
 // one: the first.
 func parse(rawURL string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
@@ -122,8 +123,22 @@ func parse(rawURL string) (*url.URL, error) {
 		end = n
 	}
 	at := strings.LastIndex(rest[:end], "@") + 1
-	host, _, _ := strings.Cut(rest[at:end], ",")
-	return url.Parse(scheme + "://" + rest[:at] + host + rest[end:])
+	var first *url.URL
+	for host := range strings.SplitSeq(rest[at:end], ",") {
+		u, err := url.Parse(scheme + "://" + rest[:at] + host + rest[end:])
+		if err != nil {
+			return nil, err
+		}
+		if port := u.Port(); port != "" { // some drivers would try such a port again and again
+			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 { //mutant:open-port-of-any-size
+				return nil, fmt.Errorf("no port is %q", port)
+			}
+		}
+		if first == nil {
+			first = u
+		}
+	}
+	return first, nil
 }
 
 func file(rawURL string) (*filestore.Store, error) {

@@ -45,7 +45,7 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 		return err
 	}
 	if blank(b.Reason) {
-		b.Reason, _ = q.ask("Why? The holder is told: ")
+		b.Reason, _ = q.ask("Why? The holder gets this reason: ")
 		b.Reason = plainText(b.Reason)
 		if err := checkReason(b.Reason); err != nil {
 			return &message{fmt.Sprintf("%s: not broken: %v", printable(b.Name), err), holdfast.ErrInvalid} //mutant:cmd-reason-is-asked-for

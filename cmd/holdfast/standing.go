@@ -24,7 +24,7 @@ func (p *program) holdCommand() *cobra.Command {
 	fd := -1
 	cmd := &cobra.Command{
 		Use:   "hold [flags] NAME...",
-		Short: "Hold a lock without a command, until told to end",
+		Short: "Hold a lock without a command, until it is asked to end",
 		Long: `Hold takes the lock NAME, renews it, and gives it back when it gets TERM, INT or
 HUP. Of several NAMEs it takes all or none.
 

@@ -62,7 +62,7 @@ func TestTopOnATerminal(t *testing.T) {
 	s.resize(150)
 	s.expect("ask-for-Anna") // which has no room on 60 columns
 	s.types("b")
-	s.expect("Why? The holder is told:")
+	s.expect("Why? The holder gets this reason:")
 	s.types("web-3 goes\r")
 	s.expect("Break nightly? [yes/no]")
 	s.types("yes\r")

@@ -58,7 +58,7 @@ func (m *topModel) message() string {
 	case filtering:
 		return "Show only: " + plainText(m.typed) + "▏"
 	case reasoning:
-		return "Break " + printable(m.hold.Name) + " of " + owned(&m.hold) + ". Why? The holder is told: " + plainText(m.typed) + "▏"
+		return "Break " + printable(m.hold.Name) + " of " + owned(&m.hold) + ". Why? The holder gets this reason: " + plainText(m.typed) + "▏"
 	case confirming:
 		return "The command of this hold is stopped. Break " + printable(m.hold.Name) + "? [yes/no] " + plainText(m.typed) + "▏"
 	}

@@ -396,7 +396,7 @@ func TestUIHasAccessibleLabels(t *testing.T) {
 	b.do(chromedp.Click(`[aria-label^="Break deploy"]`))
 	b.until(`document.activeElement.id === "reason"`)
 	names = look()
-	if !slices.Contains(names["dialog"], "Break deploy?") || !slices.Contains(names["textbox"], "Why? The holder is told:") {
+	if !slices.Contains(names["dialog"], "Break deploy?") || !slices.Contains(names["textbox"], "Why? The holder gets this reason:") {
 		t.Errorf("dialog %q, textbox %q", names["dialog"], names["textbox"])
 	}
 }

@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfAURL(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"a relative directory is taken", relative, "open-relative-directory", mutant.Line("case false:")},
+		{"a port may be any number", "TestAWrongURLIsInvalidAndNotRepeated", "open-port-of-any-size", mutant.Cond("n == 0 && err != nil")},
 		{"a Redis URL need name no host", noHost, "redis-url-names-a-host", mutant.Cond(`WAS && u.Hostname() != ""`)},
 		{"a host of several of Redis may be empty", noHost, "redis-url-names-each-host", mutant.Cond("err != nil || u.User != nil")},
 		{"a NATS URL need not be one of a server", noHost, "nats-url-has-a-host", mutant.Stmt("if !ok {\nrest = \"127.0.0.1\"\n}")},

@@ -115,6 +115,7 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 		"redis://u:sec ret@host", "rediss://u:secret@[::1", "redis:\x00secret",
 		"postgres://u:sec%ret@host", "postgres://u:secret@host:notaport", "postgres://u:secret@host/db?sslmode=no-such", "postgres://u:secret@host?%zz",
 		"postgres://u:secret@host/db?schema=a-b", "postgres://u:secret@host/db?table=1st", "postgresql://u:sec ret@host", "postgres:\x00secret",
+		"zk://u:secret@host:65536", "redis://u:secret@host:99999", "etcd://u:secret@host:2379,other:0", "nats://u:secret@host:4222,other:70000", "postgres://u:secret@host:65536/db", "mongodb://u:secret@host:1,other:65536",
 		"postgres+session://u:secret@host/db?tokens=yes", "postgres+session://u:secret@host/db?schema=a-b&tokens=1", "postgres+session://u:secret@host:notaport", "postgres+session://u:secret@host?%zz",
 	} {
 		s, err := open.URL(url)
