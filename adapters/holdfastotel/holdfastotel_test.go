@@ -121,7 +121,7 @@ func (c *collected) only(t testing.TB, name string) tracetest.SpanStub {
 func attr(s tracetest.SpanStub, key attribute.Key) string {
 	set := attribute.NewSet(s.Attributes...)
 	v, _ := set.Value(key)
-	return v.Emit()
+	return fmt.Sprint(v.AsInterface())
 }
 
 func (c *collected) locker(t testing.TB, s store.Store, o holdfast.Options) *holdfast.Locker {
