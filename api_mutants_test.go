@@ -25,6 +25,8 @@ var apiMutants = []mutant.Broken{
 	one("several are renewed one after another", "TestSeveral_RenewedByHandTogether", "several-renewed-in-one-call", mutant.Stmt("for _, c := range calls {\nleases[0].hold.e.sched.byHand(c)\ntime.Sleep(time.Millisecond)\n}")),
 	one("what was detached is adopted and kept", "TestRelease_OfWhatAnotherProcessHasDetached", "detached-given-back", mutant.Return("map[bool]error{}[lease == nil]")),
 	one("an event of a hold has no claim", "TestObserver_EventsSayWhose", "event-of-a-hold-says-whose", mutant.Line("Owner: h.s.Owner, Context: h.values,")),
+	one("who leads is no candidate", "TestObserver_EventsOfCandidatesSayThatTheyAre", "event-of-a-leader", mutant.Line("")),
+	one("who waits to lead is no candidate", "TestObserver_EventsOfCandidatesSayThatTheyAre", "event-of-a-candidate", mutant.Line("")),
 	one("an event of a claim has no claim", "TestObserver_EventsSayWhose", "event-of-a-claim-says-whose", mutant.Line("Owner: w.l.s.Owner, Context: of,")),
 	one("a new position is no news", "TestObserver_IsToldWhenThePositionChanges", "waiting-each-answer", mutant.Cond("!r.pos.told")),
 

@@ -22,7 +22,7 @@ type Event struct {
 	Kind  EventKind // what happened
 	Name  string    // what is locked
 	Store string    // for people: kind and address
-	Token int64     // of the hold; 0 where there is none
+	Token int64     // of the lease as it was granted, which an upgrade does not change; 0 where there is none
 	// After is how long it took, which each kind defines. Never negative.
 	After time.Duration
 	// Err is why. It is what the caller of the claim or the release gets, or
@@ -31,14 +31,17 @@ type Event struct {
 	Err error
 	// Reason is why a waiter asks for the hold, of EventAskedToGiveUp.
 	Reason string
-	// ID is that of the claim, as [Lease.ID]: its String. Zero of a claim that has not
-	// asked the store.
+	// ID is that of the claim, as [Lease.ID]: its String. Leases to which a name is handed on
+	// inside the process have that of the first. Zero of a claim that has not asked the store.
 	ID store.ID
 	// Owner is that of the claim, with the Note of its options.
 	Owner Owner
 	// Context has the values of the context of the claim that failed, waits, or has
 	// the hold, such as a trace. It never ends and has no deadline.
 	Context context.Context
+	// Candidate says that the claim is one of an [Election]: it can wait for days while all is
+	// well, and lead for months.
+	Candidate bool
 }
 
 // An EventKind says what happened.
@@ -93,6 +96,6 @@ func observing(f func(Event)) func(engine.Event) {
 		return nil
 	}
 	return func(e engine.Event) {
-		f(Event{EventKind(e.Kind), e.Name, e.Store, e.Token, e.After, e.Err, e.Reason, e.ID, e.Owner, e.Context})
+		f(Event{EventKind(e.Kind), e.Name, e.Store, e.Token, e.After, e.Err, e.Reason, e.ID, e.Owner, e.Context, e.Candidate})
 	}
 }

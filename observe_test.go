@@ -419,3 +419,36 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 		same(t, "log", strings.Join(levels, ", "), "one DEBUG, one WARN, one DEBUG, two DEBUG, two ERROR, three DEBUG, three DEBUG, four DEBUG, four ERROR")
 	})
 }
+
+// Whoever counts waits leaves out those that go on while all is well.
+func TestObserver_EventsOfCandidatesSayThatTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := memstore.New()
+		var events observer
+		watched := func() *Locker { return locker(t, listed(t, mem), &Options{Observer: events.tell, Wait: time.Minute}) }
+		leader, err := watched().Election("a").Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = watched().Election("a").Campaign(t.Context())
+		is(t, err, ErrHeld)
+		release(t, leader)
+		synctest.Wait()
+		seen := map[EventKind]bool{}
+		for _, e := range append(events.all, events.waits...) {
+			if seen[e.Kind] = true; !e.Candidate {
+				t.Errorf("%v is of no candidate", e.Kind)
+			}
+		}
+		for _, kind := range []EventKind{EventGranted, EventWaiting, EventRefused, EventRenewed, EventReleased} {
+			same(t, kind.String(), seen[kind], true)
+		}
+		events.all = nil
+		release(t, lock(t, watched(), "a"))
+		for _, e := range events.all {
+			if e.Candidate {
+				t.Errorf("%v of a mutex is of a candidate", e.Kind)
+			}
+		}
+	})
+}

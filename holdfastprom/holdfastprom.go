@@ -19,7 +19,8 @@
 // unclear (the store gave no answer, also not before the claim's deadline, or it is
 // indeterminate what it did), denied, corrupt, mismatch or other. A renewal that failed is
 // repeated, so it costs nothing yet; each attempt counts. A claim whose caller cancelled
-// it before the store had answered is not counted.
+// it before the store had answered is not counted. Of the claims of an election neither waits nor
+// refusals are: a standby candidate waits for days while all is well.
 //
 // There is no label for the lock's name unless [Options.Label] makes one: names
 // such as invoice/42 have no bound, and each would be a series for ever.
@@ -130,9 +131,13 @@ func (c *Collector) Observe(e holdfast.Event) {
 			s.handovers.Inc()
 		}
 		s.holds.Inc()
-		s.waits.Observe(e.After.Seconds())
+		if !e.Candidate {
+			s.waits.Observe(e.After.Seconds())
+		}
 	case holdfast.EventRefused:
-		s.refusals.Inc()
+		if !e.Candidate {
+			s.refusals.Inc()
+		}
 	case holdfast.EventFailed:
 		if !errors.Is(e.Err, context.Canceled) {
 			s.fail("claim", e.Err)

@@ -280,3 +280,35 @@ func TestCollector_IsUsedByManyAtATime(t *testing.T) {
 		}
 	}
 }
+
+// A standby candidate waits for days, and all is well.
+func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		metrics, mem := holdfastprom.New(nil), memstore.New()
+		election := func() *holdfast.Election {
+			locks, err := holdfast.New(mem, &holdfast.Options{Observer: metrics.Observe, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { locks.Close() })
+			return locks.Election("scheduler")
+		}
+		leader, err := election().Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := election().Campaign(ctx); !errors.Is(err, holdfast.ErrHeld) { // it is stopped
+			t.Fatal(err)
+		}
+		for metric, want := range map[string]float64{"holdfast_holds": 1, "holdfast_wait_seconds": 0, "holdfast_refusals_total": 0} {
+			if v := value(t, metrics, metric, nil); v != want {
+				t.Errorf("%s is %v, want %v", metric, v, want)
+			}
+		}
+		if err := leader.Release(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -38,18 +38,13 @@
 //
 // # Elections
 //
-// A standby candidate waits for days, and all is well. An event does not say whether its
-// claim is of an election, so elections get an observer of their own:
-//
-//	candidate := locks.With(&holdfast.Options{Observer: telemetry.ObserveElection}).Election("scheduler")
-//
-// It reports no wait, no refusal and no hold time: those of terms would hide those of locks.
+// A standby candidate waits for days, and all is well. So of the claims of an election no wait,
+// refusal or hold time is reported: those of terms would hide those of locks. Their holds, losses and failures are.
 //
 // # Limits
 //
 // A span is exported when it ends. Holds of a process that is killed are never exported;
-// the wait of the next holder is. A hold of days is a span of days: for such a name use ObserveElection, or a
-// locker without the observer.
+// the wait of the next holder is. A hold of days, and a term of an election, is a span of days.
 package holdfastotel
 
 import (
@@ -146,24 +141,19 @@ func (t *Telemetry) instruments(m metric.Meter) error {
 
 // Observe is for [holdfast.Options].Observer. It does no I/O, unless the tracer provider
 // exports each span at once, and does not block.
-func (t *Telemetry) Observe(e holdfast.Event) { t.observe(e, false) }
-
-// ObserveElection is Observe for the locker of an election.
-func (t *Telemetry) ObserveElection(e holdfast.Event) { t.observe(e, true) }
-
-func (t *Telemetry) observe(e holdfast.Event, election bool) {
+func (t *Telemetry) Observe(e holdfast.Event) {
 	if e.Context == nil {
 		e.Context = context.Background()
 	}
-	t.measure(e, election)
+	t.measure(e)
 	switch e.Kind {
 	case holdfast.EventGranted, holdfast.EventHandedOver:
-		if !election {
+		if !e.Candidate {
 			t.waited(e)
 		}
 		t.begin(e)
 	case holdfast.EventRefused, holdfast.EventFailed:
-		if !election {
+		if !e.Candidate {
 			t.waited(e)
 		}
 	case holdfast.EventRenewalFailed:
@@ -176,7 +166,7 @@ func (t *Telemetry) observe(e holdfast.Event, election bool) {
 }
 
 // measure counts.
-func (t *Telemetry) measure(e holdfast.Event, election bool) {
+func (t *Telemetry) measure(e holdfast.Event) {
 	set := t.of(e)
 	with := metric.WithAttributeSet(set)
 	ctx, after := e.Context, e.After.Seconds()
@@ -189,11 +179,11 @@ func (t *Telemetry) measure(e holdfast.Event, election bool) {
 		if e.Kind == holdfast.EventHandedOver {
 			t.handovers.Add(ctx, 1, with)
 		}
-		if !election {
+		if !e.Candidate {
 			t.waitSeconds.Record(ctx, after, with)
 		}
 	case holdfast.EventRefused:
-		if !election {
+		if !e.Candidate {
 			t.refusals.Add(ctx, 1, with)
 		}
 	case holdfast.EventFailed:
@@ -206,7 +196,7 @@ func (t *Telemetry) measure(e holdfast.Event, election bool) {
 		fail("renewal")
 	case holdfast.EventReleased, holdfast.EventLost:
 		t.holds.Add(ctx, -1, with)
-		if !election {
+		if !e.Candidate {
 			t.holdSeconds.Record(ctx, after, with)
 		}
 		if e.Kind == holdfast.EventLost {

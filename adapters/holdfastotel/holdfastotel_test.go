@@ -392,7 +392,7 @@ func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCollected(t, nil)
 		candidate := func() *holdfast.Election {
-			return c.locker(t, mem, holdfast.Options{Observer: c.ObserveElection}).Election("scheduler")
+			return c.locker(t, mem, holdfast.Options{}).Election("scheduler")
 		}
 		leader, err := candidate().Campaign(t.Context())
 		if err != nil {

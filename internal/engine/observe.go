@@ -25,6 +25,8 @@ type Event struct {
 	ID      store.ID
 	Owner   store.Owner
 	Context context.Context
+
+	Candidate bool // of an election
 }
 
 // An EventKind says what happened.
@@ -76,6 +78,7 @@ func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
 	return Event{
 		Kind: kind, Name: h.Name, Store: h.e.desc.Store, Token: h.Used, After: max(after, 0), Err: err,
 		ID: h.ID, Owner: h.s.Owner, Context: h.values, //mutant:event-of-a-hold-says-whose
+		Candidate: h.candidate, //mutant:event-of-a-leader
 	}
 }
 
@@ -140,6 +143,7 @@ func (w *Target) event(kind EventKind, of *values, id store.ID, began clock.Inst
 	return Event{
 		Kind: kind, Name: w.name, Store: w.l.e.desc.Store, After: w.l.e.now().Sub(began), Err: err,
 		ID: id, Owner: w.l.s.Owner, Context: of, //mutant:event-of-a-claim-says-whose
+		Candidate: w.leads, //mutant:event-of-a-candidate
 	}
 }
 
