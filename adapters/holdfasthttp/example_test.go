@@ -25,7 +25,7 @@ func Example() {
 	})
 	locked := holdfasthttp.Locked(locks, func(r *http.Request) string {
 		return "order/" + r.PathValue("id")
-	}, &holdfasthttp.Options{Wait: 50 * time.Millisecond})
+	}, &holdfasthttp.Options{Wait: time.Second})
 	mux := http.NewServeMux()
 	mux.Handle("PUT /orders/{id}", locked(update))
 
