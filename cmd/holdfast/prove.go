@@ -37,26 +37,26 @@ func (p *program) proveCommand() *cobra.Command {
 		Long: `Run several processes against the store while they are frozen, killed, cut off
 and delayed, keep what each of them saw of its locks, and judge it: no two hold
 a name together, tokens grow, it is linearizable as a lock with leases, a loss
-is told in time, everything comes free in the end, who has a queue position is
+is reported in time, everything comes free in the end, who has a queue position is
 served before those that come later, and no call takes too long. What was proved, and under which faults, is printed.
 
 It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
 makes work for the store: do not run it on one that others wait for.
 
-With a WORKER, a lock of your own is proved: a command in any language, started once
-for each process, that takes and releases locks as it is told by lines on its
-stdin and answers on its stdout. It finds the URL of --store in HOLDFAST_PROVE_URL,
-with the address of a proxy in it, and the TTL in HOLDFAST_PROVE_TTL_MS:
+With a WORKER, a lock of your own is proved, in any language. The worker is started
+once for each process. It reads requests from stdin, one on a line, and answers each by a
+line on stdout. HOLDFAST_PROVE_URL has the URL of --store, with the address of a proxy in
+it, and HOLDFAST_PROVE_TTL_MS the TTL:
 
-  it says         ready                   at first
-  it is told      lock NAME WAIT_MS       0: it is tried once
-    and answers   granted [TOKEN], refused (another has it), or error TEXT
-  it is told      check NAME              does it have the lock, by its own knowledge?
-    and answers   held, or lost
-  it is told      release NAME
-    and answers   released, lost, or error TEXT
+  at first      ready
+  request       lock NAME WAIT_MS       0: try once
+    answer      granted [TOKEN], refused (another has it), or error TEXT
+  request       check NAME              does the worker have the lock, as far as it knows?
+    answer      held, or lost
+  request       release NAME
+    answer      released, lost, or error TEXT
 
-It ends when its stdin does. Stores and locks in Go are proved with the package
+The worker ends when its stdin does. Stores and locks in Go are proved with the package
 prove: docs/proof.md has both, with examples.
 
 On a terminal a line on stderr shows how far the run is; elsewhere one comes each
