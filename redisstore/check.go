@@ -86,11 +86,6 @@ func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 
 // checkServer asks a server for all that can be asked of it.
 func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []store.Finding, at *reading) {
-	if c, ok := server.(*redis.Client); ok { // its pipelines have connections of their own, and there is one that claims use
-		conn := c.Conn()
-		defer conn.Close()
-		server = conn //mutant:redis-check-by-one-connection
-	}
 	// Once before, so that to connect and log in is no part of the round trip
 	// by which the clock is read.
 	if err := server.Time(ctx).Err(); err != nil && forbids(err.Error()) {

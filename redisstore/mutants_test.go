@@ -32,7 +32,6 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"who may not lock is not found", "TestWhoMayNotLockIsFound", "redis-rights-are-checked", mutant.Cond("false")},
 		{"a right is granted to nobody", "TestWhoMayNotLockIsFound", "redis-grant-names-its-user", mutant.Line("args := []string{\"redis-cli ACL SETUSER\", \"NAME\"}")},
 		{"who may not subscribe is told nothing", "TestWhoMayNotSubscribeIsToldByWatch", "redis-who-is-deaf-is-told", mutant.Delete()},
-		{"a check has connections of its own", "TestACheckOpensNoConnection", "redis-check-by-one-connection", mutant.Stmt("_ = conn")},
 		{"who may not publish is told nothing", "TestWhoMayNotLockIsFound", "redis-waking-is-checked", mutant.Cond("WAS && false")},
 		{"a server that does not say has a file", "TestDangersOfPersistenceAreFound", "redis-file-unknown", mutant.Line(`case "none":`)},
 		{"one is 1 replicas", "TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther", "redis-one-replica", mutant.Cond("WAS && false")},

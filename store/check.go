@@ -7,9 +7,8 @@ import "context"
 type Checker interface {
 	// Check looks at each server once and returns what it found, in the order in
 	// which a person would want to read it. It writes no more than a first claim
-	// would (a key or a document of the store's own), needs no connection beside that
-	// of a claim, takes few round trips, and
-	// has looked at all that it can reach when something else is away. What this
+	// would (a key or a document of the store's own), subscribes to nothing, takes few
+	// round trips, and has looked at all that it can reach when something else is away. What this
 	// user may not read is reported as such, and is no failure if locks work
 	// without it.
 	//

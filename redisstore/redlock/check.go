@@ -125,9 +125,7 @@ func (n *node) check(ctx context.Context) (found checked) {
 	ctx, cancel := context.WithTimeout(ctx, n.s.timeout)
 	defer cancel()
 	of := " of " + n.address
-	conn := n.client.Conn() // that of claims: pipelines of the client have connections of their own
-	defer conn.Close()
-	pipe := conn.Pipeline()
+	pipe := n.client.Pipeline()
 	asked, clock := pipe.Info(ctx), pipe.Time(ctx)
 	sent := time.Now()
 	pipe.Exec(ctx) // each command has its own error
