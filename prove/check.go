@@ -246,7 +246,11 @@ func (v *view) around(w *Violation, g *guilty) (events []Event) {
 	}
 	const most = 60
 	if len(events) > most {
-		events = slices.Concat(events[:most/2], events[len(events)-most/2:])
+		head, middle, tail := events[:most/2], events[most/2:len(events)-most/2], events[len(events)-most/2:]
+		if i := slices.IndexFunc(middle, g.is); i >= 0 { //mutant:judge-guilty-one-is-shown
+			head = append(slices.Clip(head), middle[i])
+		}
+		events = slices.Concat(head, tail)
 	}
 	return events
 }

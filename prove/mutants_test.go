@@ -87,6 +87,8 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 	add("TestTheReportSaysHowLongTheRunWasAndWhatWasSeen",
 		wrong{"a run that was stopped was as long as it was to be", "judge-run-was-as-long-as-asked", mutant.Stmt("f.Faults, f.worked = map[string]int{}, v.Run.For")},
 	)
+	add("TestTheGuiltyOperationIsShownAmongManyEvents",
+		wrong{"the guilty one is cut out", "judge-guilty-one-is-shown", mutant.Cond("WAS && false")})
 	add("TestTheVerdictSaysWhatWasNotJudged",
 		wrong{"a check with nothing to judge is proof", "judge-idle-check-is-proof", mutant.Cond("len(idle) > 9")},
 		wrong{"the verdict has all reasons", "prove-verdict-is-one-line", mutant.Cond("true")},
