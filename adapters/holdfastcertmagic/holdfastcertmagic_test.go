@@ -1,7 +1,6 @@
 package holdfastcertmagic_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -11,7 +10,6 @@ import (
 	"errors"
 	"math/big"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,12 +22,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastcertmagic"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTCERTMAGIC_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		holdsALock(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -290,20 +289,8 @@ func holdsALock(dir string) {
 // The lock of a process that is killed is granted to another then, and not before.
 func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTCERTMAGIC_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "holds\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("holds")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +299,7 @@ func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	if ok, err := storage.TryLock(t.Context(), name); ok || err != nil {
 		t.Fatalf("TryLock while the other process holds it: %v, %v, want false and no error", ok, err)
 	}
-	cmd.Process.Kill()
+	other.Kill()
 	if err := storage.Lock(t.Context(), name); err != nil {
 		t.Errorf("Lock once it is killed: %v", err)
 	}

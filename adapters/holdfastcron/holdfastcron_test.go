@@ -1,13 +1,11 @@
 package holdfastcron_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -22,12 +20,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastcron"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTCRON_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		runsAJob(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -278,20 +277,8 @@ func runsAJob(dir string) {
 
 func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTCRON_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "runs\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("runs")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -302,7 +289,7 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	if job.Run(); runs != 0 || !j.has("skip: it runs elsewhere") {
 		t.Fatalf("while the other process runs it: %d runs; logged: %q", runs, j.lines)
 	}
-	cmd.Process.Kill()
+	other.Kill()
 	for deadline := time.Now().Add(time.Minute); runs == 0; job.Run() {
 		if time.Now().After(deadline) {
 			t.Fatalf("it does not run; logged: %q", j.lines)

@@ -1,11 +1,9 @@
 package holdfastgocron_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,12 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastgocron"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTGOCRON_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		runsAJob(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -145,20 +144,8 @@ func runsAJob(dir string) {
 // A job that runs in a process that is killed runs elsewhere then, and not before.
 func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTGOCRON_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "runs\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("runs")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +176,7 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 		<-tried
 	}
 	killed.Store(true)
-	cmd.Process.Kill()
+	other.Kill()
 	<-ran
 }
 

@@ -1,13 +1,11 @@
 package holdfastgoose_test
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -25,12 +23,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastgoose"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTGOOSE_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		migrates(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -240,20 +239,8 @@ func migrates(dir string) {
 // What a killed process was migrating another migrates then, and not before.
 func TestMigrationsOfAKilledProcessRunElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTGOOSE_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "migrates\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("migrates")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +257,7 @@ func TestMigrationsOfAKilledProcessRunElsewhere(t *testing.T) {
 			t.Fatalf("Up while the other process migrates: %v, want ErrHeld", err)
 		}
 	}
-	cmd.Process.Kill()
+	other.Kill()
 	if results, err := p.Up(t.Context()); err != nil || len(results) != len(inSQL) {
 		t.Errorf("Up once it is killed: %v, %v, want %d migrations", results, err, len(inSQL))
 	}

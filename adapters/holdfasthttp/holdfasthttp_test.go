@@ -1,7 +1,6 @@
 package holdfasthttp_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -24,12 +22,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfasthttp"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTHTTP_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		serves(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -278,31 +277,15 @@ func serves(dir string) {
 
 func TestARequestOfAKilledServerIsServedElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTHTTP_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() {
-		t.Fatal("the other process does not say its address")
-	}
-	addr := lines.Text()
+	other := otherprocess.Start(t, dir)
+	addr := other.Line()
 	answered := make(chan error, 1)
 	go func() {
 		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		_, err := client.Get("http://" + addr + "/a")
 		answered <- err
 	}()
-	if !lines.Scan() || lines.Text() != "handles" {
-		t.Fatalf("the other process says %q", lines.Text())
-	}
+	other.Says("handles")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +294,7 @@ func TestARequestOfAKilledServerIsServedElsewhere(t *testing.T) {
 	if w := handled(t.Context(), locks, nil, "/a", nil); w.Code != http.StatusLocked {
 		t.Fatalf("while the other serves it: %d, want 423", w.Code)
 	}
-	cmd.Process.Kill()
+	other.Kill()
 	if err := <-answered; err == nil {
 		t.Error("the killed server has answered")
 	}

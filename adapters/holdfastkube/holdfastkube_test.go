@@ -1,14 +1,12 @@
 package holdfastkube_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,12 +22,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastkube"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTKUBE_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		leads(dir)
 	}
 	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // klog's own
@@ -246,20 +245,8 @@ func leads(dir string) {
 
 func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTKUBE_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "leads\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("leads")
 	var killed atomic.Bool
 	var terms atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -284,7 +271,7 @@ func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 	<-asked
 	<-asked
 	killed.Store(true)
-	cmd.Process.Kill()
+	other.Kill()
 	if all.Wait(); terms.Load() == 0 {
 		t.Error("nobody leads")
 	}

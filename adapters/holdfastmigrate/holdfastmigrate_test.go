@@ -1,12 +1,10 @@
 package holdfastmigrate_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"sync"
 	"testing"
@@ -24,12 +22,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastmigrate"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTMIGRATE_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		migrates(dir)
 	}
 	// golang-migrate leaves a goroutine behind for each migration that it has read and does not run.
@@ -334,20 +333,8 @@ func migrates(dir string) {
 // The lock of a process that is killed is granted to another then, and not before.
 func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTMIGRATE_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "migrates\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("migrates")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +343,7 @@ func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	if err := stubbed(t, locks, 0).Lock(); !errors.Is(err, database.ErrLocked) {
 		t.Fatalf("Lock while the other process migrates: %v, want ErrLocked", err)
 	}
-	cmd.Process.Kill()
+	other.Kill()
 	db := &shared{version: database.NilVersion}
 	m := migrated(t, holdfastmigrate.New(db, locks, name, time.Minute))
 	m.LockTimeout = 2 * time.Minute

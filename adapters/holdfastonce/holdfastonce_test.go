@@ -1,14 +1,12 @@
 package holdfastonce_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,12 +18,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastonce"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTONCE_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		computes(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -244,20 +243,8 @@ func computes(dir string) {
 
 func TestAValueOfAKilledProcessIsComputedByTheNext(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTONCE_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "computes\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("computes")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +260,7 @@ func TestAValueOfAKilledProcessIsComputedByTheNext(t *testing.T) {
 	go func() {
 		<-waits
 		killed.Store(true)
-		cmd.Process.Kill()
+		other.Kill()
 	}()
 	v, err := holdfastonce.New(locks, new(shared).cache()).Do(t.Context(), key, func(context.Context) (int, error) {
 		if !killed.Load() {

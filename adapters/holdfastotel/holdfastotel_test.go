@@ -1,14 +1,12 @@
 package holdfastotel_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -26,12 +24,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastotel"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTOTEL_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		holds(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -492,20 +491,8 @@ func holds(dir string) {
 
 func TestTheWaitForAKilledProcessIsReported(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTOTEL_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "holds\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("holds")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -522,7 +509,7 @@ func TestTheWaitForAKilledProcessIsReported(t *testing.T) {
 	}})
 	go func() {
 		<-waits
-		cmd.Process.Kill()
+		other.Kill()
 	}()
 	lease, err := locks.Mutex("a").Lock(t.Context())
 	if err != nil {

@@ -1,7 +1,6 @@
 package holdfastterraform_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,12 +21,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfastterraform"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTTERRAFORM_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		serves(dir)
 	}
 	goleak.VerifyTestMain(m)
@@ -241,23 +240,10 @@ func serves(dir string) {
 // The client of a server that is killed does not know that its lock is gone.
 func TestAKilledServersClientWritesNothing(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTTERRAFORM_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	addr, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := otherprocess.Start(t, dir)
+	addr := other.Line()
 	request := func(method, path, body string) int {
-		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+strings.TrimSpace(addr)+path, strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,7 +263,7 @@ func TestAKilledServersClientWritesNothing(t *testing.T) {
 	}
 	next := client{t, holdfastterraform.New(lockerOn(t, s, nil), holdfastterraform.Dir(dir+"/states"))}
 	next.want(423, "LOCK", "/net", bob)
-	cmd.Process.Kill()
+	other.Kill()
 	for deadline := time.Now().Add(time.Minute); ; { // a file's lock goes with its process
 		code, text := next.ask("LOCK", "/net", bob)
 		if code == 200 {

@@ -1,14 +1,12 @@
 package holdfasttusd_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,12 +21,13 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/adapters/holdfasttusd"
 	"github.com/holdfast-go/holdfast/filestore"
+	"github.com/holdfast-go/holdfast/internal/otherprocess"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("HOLDFASTTUSD_TEST_DIR"); dir != "" {
+	if dir := otherprocess.Dir(); dir != "" {
 		holdsAnUpload(dir)
 	}
 	// tusd has a goroutine for each request until ten seconds after its end.
@@ -382,21 +381,8 @@ func holdsAnUpload(dir string) {
 // is asked for it while it lives.
 func TestTheUploadOfAKilledProcessIsGranted(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "HOLDFASTTUSD_TEST_DIR="+dir)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
-	says := bufio.NewReader(out)
-	if line, err := says.ReadString('\n'); line != "holds\n" {
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other := otherprocess.Start(t, dir)
+	other.Says("holds")
 	s, err := filestore.Open(dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -411,11 +397,9 @@ func TestTheUploadOfAKilledProcessIsGranted(t *testing.T) {
 		}
 		result <- err
 	}()
-	if line, err := says.ReadString('\n'); line != "asked\n" { // and so we wait
-		t.Fatalf("the other process says %q, %v", line, err)
-	}
+	other.Says("asked") // and so we wait
 	killed.Store(true)
-	cmd.Process.Kill()
+	other.Kill()
 	if err := <-result; err != nil {
 		t.Errorf("Lock once it is killed: %v", err)
 	}

@@ -96,6 +96,7 @@ var rooms = []room{
 	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest"}},
 	{[]string{"internal/mongosim"}, []string{"go.mongodb.org/mongo-driver/v2/bson"}},
 	{[]string{"internal/testserver"}, []string{sys}},
+	{[]string{"internal/otherprocess"}, nil},
 	{[]string{"internal/mutant"}, []string{"internal/testserver"}},
 	{[]string{"pgstore/internal/pgtest"}, []string{pgx, "store", "internal/testserver"}},
 }
