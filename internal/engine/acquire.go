@@ -265,8 +265,8 @@ func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.
 // ttl from the instant on and is to be renewed when the duration renew of it is
 // gone. If the locker was closed meanwhile it is given back.
 func (r *request) leaseOf(granted store.Hold, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, candidate: r.w.leads, granted: ttl, orphans: r.orphans} //mutant:losses-counted-grant-read
-	if n = min(n, r.claim.Block); n > 1 {                                                                                   //mutant:block-large-may
+	h := &hold{Hold: granted, e: r.e, s: r.s, limit: r.claim.Limit, granted: ttl, orphans: r.orphans} //mutant:losses-counted-grant-read
+	if n = min(n, r.claim.Block); n > 1 {                                                             //mutant:block-large-may
 		now := r.e.now()
 		h.handOver = handOver{left: n - 1, since: now, until: now.Add(r.s.HandOver.For), ttl: r.s.TTL, delay: r.s.LockDelay}
 	}

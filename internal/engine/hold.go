@@ -32,8 +32,6 @@ type hold struct {
 
 	orphans uint64 // of the scheduler, when it was asked for
 
-	candidate bool // it is of an election
-
 	changer *changer // of an upgradeable hold; else nil
 
 	values *values // of the claim that has it now

@@ -78,7 +78,7 @@ func (h *hold) event(kind EventKind, after time.Duration, err error) Event {
 	return Event{
 		Kind: kind, Name: h.Name, Store: h.e.desc.Store, Token: h.Used, After: max(after, 0), Err: err,
 		ID: h.ID, Owner: h.s.Owner, Context: h.values, //mutant:event-of-a-hold-says-whose
-		Candidate: h.candidate, //mutant:event-of-a-leader
+		Candidate: h.first.leads, //mutant:event-of-a-leader
 	}
 }
 
