@@ -9,6 +9,7 @@ TOOLS     := internal/tools # the module of what looks at the code: not of go.wo
 BIN       := $(CURDIR)/.tests/bin
 TAGGED    := -tags holdfast_lean,proveall ./cmd/holdfast ./open/all ./prove # what has files that are left out without a tag
 FILES     := -tags holdfast_lean,holdfast_files ./cmd/holdfast ./open/all ./prove # the same without the drivers of all servers
+S3        := -tags holdfast_s3,proveall ./cmd/holdfast ./open/all ./prove # the same with that of S3
 
 # More flags for the tests: make test TESTFLAGS='-run TestRenewal -count 20',
 # and for internal/runtests: make test REPORT='-strict -format standard-verbose'.
@@ -31,7 +32,7 @@ BENCHFLAGS ?=
 ROWS       ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help servers prove-all nightly test mutants check platforms lint format modules api generated lines bench bench-compare bench-chart
+.PHONY: help servers prove-all nightly test mutants check platforms lint format modules api generated links site lines bench bench-compare bench-chart
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -45,7 +46,7 @@ test: servers ## run all tests, on real servers; CI adds the race detector: TEST
 mutants: servers ## see that each mutant is caught by its test; MUTANTS=./redisstore/... those of some packages; all take most of an hour
 	HOLDFAST_NIGHTLY=1 $(GO) test -p 1 -vet=off -ldflags=-w -timeout 60m -count=1 -run EachMutant $(MUTANTS)
 
-check: platforms lint format modules api generated ## all that needs no test: builds, vet, linter, format, modules, API
+check: platforms lint format modules api generated links ## all that needs no test: builds, vet, linter, format, modules, API, links of the documents
 
 .PHONY: tools
 tools:
@@ -57,6 +58,7 @@ platforms: tools ## build and vet for this machine; type-check and vet for every
 	$(GO) vet $(WORK)
 	$(GO) vet $(TAGGED)
 	$(GO) vet $(FILES)
+	$(GO) vet $(S3)
 	GOWORK=off $(GO) -C $(TOOLS) vet ./...
 	$(BIN)/platforms $(PLATFORMS)
 
@@ -69,6 +71,7 @@ lint: tools ## run staticcheck
 	$(BIN)/staticcheck $(WORK)
 	$(BIN)/staticcheck $(TAGGED)
 	$(BIN)/staticcheck $(FILES)
+	$(BIN)/staticcheck $(S3)
 	cd $(TOOLS) && GOWORK=off $(BIN)/staticcheck ./...
 
 format: ## fail if gofmt would change a file
@@ -85,6 +88,12 @@ generated: ## fail if go generate would change a file
 	@before=$$(git status --porcelain; git diff | cksum); $(GO) generate $(WORK) && \
 	after=$$(git status --porcelain; git diff | cksum); \
 	if [ "$$before" != "$$after" ]; then echo "go generate changed files: commit what it wrote"; git status --short; exit 1; fi
+
+links: tools ## fail if a link in the documents leads nowhere
+	$(BIN)/site -n
+
+site: tools ## check the links, and make a site of the documents in .site
+	$(BIN)/site .site
 
 lines: ## count the lines of the stores
 	@scripts/lines

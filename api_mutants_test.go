@@ -17,6 +17,10 @@ var apiMutants = []mutant.Broken{
 	one("one in line asks late", "TestGiveUp_OneInLineAsksToo", "in-line-asks-late", mutant.Stmt("_ = p")),
 	one("one that comes in line during an ask asks late", "TestGiveUp_OneInLineAsksToo", "came-while-asked", mutant.Stmt("_ = wake")),
 	one("who has left is asked", "TestGiveUp_WhoIsHandedTheNameIsAskedToo", "asked-when-over", mutant.Cond("false")),
+	one("an upgrade asks nobody", "TestUpgrade_AsksTheReadersThatBlockItToGiveUp", "upgrade-asks-nobody", mutant.Delete()),
+	one("a try to upgrade asks", "TestUpgrade_ATryAsksNobody", "try-upgrade-asks", mutant.Delete()),
+	one("an upgrade waits in silence", "TestObserver_IsToldThatAnUpgradeWaits", "upgrade-waits-in-silence", mutant.Delete()),
+	one("each answer tells that an upgrade waits", "TestObserver_IsToldThatAnUpgradeWaits", "waiting-each-answer", mutant.Cond("false")),
 	one("all inside ask for the line", "TestGiveUp_OneInsideAsksForTheLine", "all-inside-ask", mutant.Cond("false")),
 
 	// Looking, breaking, and what is detached.
@@ -28,7 +32,7 @@ var apiMutants = []mutant.Broken{
 	one("who leads is no candidate", "TestObserver_EventsOfCandidatesSayThatTheyAre", "event-of-a-leader", mutant.Line("")),
 	one("who waits to lead is no candidate", "TestObserver_EventsOfCandidatesSayThatTheyAre", "event-of-a-candidate", mutant.Line("")),
 	one("an event of a claim has no claim", "TestObserver_EventsSayWhose", "event-of-a-claim-says-whose", mutant.Line("Owner: w.l.s.Owner, Context: of,")),
-	one("a new position is no news", "TestObserver_IsToldWhenThePositionChanges", "waiting-each-answer", mutant.Cond("!r.pos.told")),
+	one("a new position is no news", "TestObserver_IsToldWhenThePositionChanges", "waiting-each-answer", mutant.Cond("p.told")),
 
 	// By name.
 	one("an Unlock gives back the newest lease", "TestByName_ALateUnlockHitsNobodyElse", "by-name-oldest", mutant.Value("held[len(held)-1]")),
@@ -71,13 +75,17 @@ var apiMutants = []mutant.Broken{
 	one("a name is watched for ever", "TestObserve_ItsWatchEndsWithIt", "observed-for-ever", mutant.Stmt("_ = o.stop")),
 
 	// Who waits.
-	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("true")),
+	one("each answer tells that a claim waits", "TestObserver_IsToldThatAClaimBeginsToWait", "waiting-each-answer", mutant.Cond("false")),
 	one("fewer holders are no news", "TestObserver_IsToldWhenOneOfTheHoldersLeaves", "news-of-number-holding", mutant.Delete()),
 	one("fewer ahead are no news", "TestObserver_IsToldWhenOneAheadLeaves", "news-of-number-ahead", mutant.Delete()),
 	one("another holder is no news", "TestObserver_IsToldWhenAnotherHolds", "news-of-first-holder", mutant.Stmt("now.first = store.ID{1}")),
 	one("another owner is no news", "TestObserver_IsToldWhenAnotherOwnerHolds", "news-of-first-owner", mutant.Delete()),
 	one("those in line are not ahead", "TestObserver_IsToldOfWaitsInTheProcess", "line-ahead", mutant.Stmt("r.answer.Waiting += len(at.inside)")),
-	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("most > 0 && g.waits(w.name) < 0")),
+	one("any number waits", "TestMaxWaiting_BeyondItLockFailsAtOnce", "any-number-waits", mutant.Cond("false")),
+	one("any number waits that asked at one moment", "TestMaxWaiting_NoBurstPassesIt", "counted-late", mutant.Cond("false")),
+	one("one too many stays in the queue", "TestMaxWaiting_OneTooManyLeavesNothingInTheStore", "one-too-many-leaves-its-position", mutant.Cond("false")),
+	one("what would be granted at once is refused", "TestMaxWaiting_WhatIsGrantedAtOnceIsNeverRefused", "refused-though-it-fits", mutant.Return("false")),
+	one("whoever was in line is counted anew", "TestMaxWaiting_WhoIsAdmittedFromTheLineIsNotRefused", "who-was-in-line-counts-anew", mutant.Delete()),
 	one("any number waits with another total", "TestMaxWaiting_CountsClaimsWithAnotherTotal", "past-the-line-waits", mutant.Delete()),
 	one("whoever waited with another total counts for ever", "TestMaxWaiting_CountsClaimsWithAnotherTotal", "past-for-ever", mutant.Cond("false")),
 

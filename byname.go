@@ -19,22 +19,22 @@ type ByName struct {
 	locks *Locker
 
 	mu sync.Mutex
-	// By name, the oldest first: one that was lost is there until its Unlock, which
-	// must not give back the lease of who came after it.
+	// By name, the oldest first. A lost lease stays until its Unlock, which must not
+	// release the lease of a later Lock.
 	held map[string][]*Lease
 }
 
 // ByName returns a ByName with the options of this Locker.
 func (l *Locker) ByName() *ByName { return &ByName{locks: l, held: map[string][]*Lease{}} }
 
-// Lock waits until the name is ours alone. See [Lock.Lock].
+// Lock waits until the caller alone has the name. See [Lock.Lock].
 func (b *ByName) Lock(ctx context.Context, name string) error {
 	l, err := b.locks.Mutex(name).Lock(ctx)
 	return b.keep(l, err)
 }
 
 // TryLock takes the name if nobody has it or waits for it, and reports whether it did.
-// That it was refused is no error; the other errors are those of [Lock.TryLock].
+// A refusal is no error; the other errors are those of [Lock.TryLock].
 func (b *ByName) TryLock(ctx context.Context, name string) (bool, error) {
 	l, err := b.locks.Mutex(name).TryLock(ctx)
 	if errors.Is(err, ErrHeld) {

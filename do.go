@@ -25,7 +25,7 @@ func (e *ReleaseError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("fn has run and returned nil, but: %v", e.Lease)
 	}
-	return fmt.Sprintf("fn has run: %v; besides: %v", e.Err, e.Lease)
+	return fmt.Sprintf("fn has run: %v; also: %v", e.Err, e.Lease)
 }
 
 // Unwrap is what fn returned, but for ErrNotRun.

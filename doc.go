@@ -14,11 +14,11 @@
 // # Terms
 //
 // A claim is one request for a name, and a try is a claim that does not wait. The
-// store keeps claims in the queue of their name: one that waits has a position there, and
-// one that is granted is a hold. A lease is what the caller has of a hold: an object in
-// its process, with a deadline. A hold can have several leases: at a time, where a caller
-// enters it again ([Options.Reentrant]), and one after another, where it is handed on
-// inside the process ([HandOver]).
+// store keeps claims in the queue of their name: a claim that waits has a position there,
+// and a granted one is a hold. A lease is what the caller has of a hold: an object in its
+// process, with a deadline. A hold can have several leases: at the same time, where a
+// caller enters it again ([Options.Reentrant]), and one after another, where it is handed
+// over inside the process ([HandOver]).
 //
 // # Primitives
 //
@@ -82,7 +82,7 @@
 // reach the driver of the store with all calls that serve this claim alone, its
 // release too, so that a trace has them: never its end or its deadline. A call for
 // many claims at once, as a renewal, has no values;
-// [github.com/holdfast-go/holdfast/store.Claims] tells what traces the driver
+// [github.com/holdfast-go/holdfast/store.Claims] says to what traces the driver
 // which claims it serves. If your driver takes a transaction from the context,
 // give the store a client of its own.
 //
@@ -113,9 +113,10 @@
 //   - etcd: [github.com/holdfast-go/holdfast/etcdstore]
 //   - ZooKeeper: [github.com/holdfast-go/holdfast/zkstore]
 //   - NATS: [github.com/holdfast-go/holdfast/natsstore]
+//   - S3: [github.com/holdfast-go/holdfast/s3store]
 //
 // Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What
 // each one promises is in its package documentation under the same headings: Stored
 // form, Guarantees, Requirements, Rights. In the repository docs/stores.md is a table
-// to choose by, and docs/design.md has the rule they all keep.
+// to choose by, and docs/design.md has the rule that they all keep.
 package holdfast

@@ -22,7 +22,7 @@ type Election struct{ claimed engine.Target }
 // Election returns the election of the name: any UTF-8 of 1 to 512 bytes. A bad
 // name is an ErrInvalid of the first call.
 func (l *Locker) Election(name string) *Election {
-	// Others see a leader by what the store says of him: so he has asked himself.
+	// Others see a leader by what the store says, so the store must know each one: no hand-over.
 	l = l.With(&Options{HandOver: &HandOver{}}) //mutant:candidate-handed-lead
 	return &Election{l.engine.Leader(name)}
 }
@@ -101,15 +101,17 @@ func (l Leader) String() string {
 }
 
 // Observe yields who leads: first as it is, then at each change, until ctx
-// ends. That nobody leads is a change too, and so is another Note; a renewal is
-// none. A leader whose lease has expired is yielded as nobody, even if the store has not
+// ends. That nobody leads is a change too, and so is another Note. A renewal is
+// not. A leader whose lease has expired is yielded as nobody, even if the store has not
 // granted the name to another yet. Changes while the loop's body runs are skipped: the
 // next value is the newest.
 //
-// Where the store can notify of a name (memory, etcd, ZooKeeper and NATS) it reads
-// the store when that says so, and each ten seconds. Elsewhere, and while the store
-// cannot be reached, it polls, in pauses that grow from Options.PollMin to
-// Options.PollMax (10 ms to 800 ms) while nothing changes: a change is seen up to
+// Where the store can notify of a name (memory, Redis, Redlock, PostgreSQL's table, etcd,
+// ZooKeeper and NATS) it reads the store after each notification, and every ten seconds. What
+// elections change is announced at once; what the mutex or another lock of the same name
+// changes may be seen only by the next of those readings. Elsewhere, behind a pooler of
+// PostgreSQL that shares connections, and while the store cannot be reached, it polls, in pauses that grow from Options.PollMin to
+// Options.PollMax (2 ms to 800 ms) while nothing changes: a change is seen up to
 // PollMax late, and each observer makes one query per pause. It also reads when the
 // leader's lease would expire. It writes nothing, and takes no part in the election.
 //

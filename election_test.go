@@ -352,7 +352,7 @@ func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 		lists := s.made("list")
 		for i := range lists[1:] {
 			pause, most := lists[i+1].sent.Sub(lists[i].sent), 960*time.Millisecond
-			if pause > most || pause < 8*time.Millisecond {
+			if pause > most || pause < 1600*time.Microsecond {
 				t.Fatalf("pause %d is %v", i, pause)
 			}
 		}

@@ -16,8 +16,8 @@ import (
 var (
 	// ErrHeld: someone else holds the name or waits ahead. As a *HeldError it says who.
 	ErrHeld = store.ErrHeld
-	// ErrLost: we had it, and it is no longer ours: the lease expired, an
-	// operator broke it, the store forgot it, or its MaxHold was over.
+	// ErrLost: the lease has ended before its release: it expired, an operator
+	// broke it, the store forgot it, or its MaxHold has passed.
 	ErrLost = store.ErrLost
 	// ErrReleased: the lease was given back before.
 	ErrReleased = store.ErrReleased
@@ -39,15 +39,15 @@ var (
 	ErrUnavailable = store.ErrUnavailable
 	// ErrDenied: the store refuses this user.
 	ErrDenied = store.ErrDenied
-	// ErrCorrupt: what is stored under the name is not ours, or broken. It is
-	// left alone.
+	// ErrCorrupt: what is stored under the name was not written by holdfast, or is
+	// damaged. It is left as it is.
 	ErrCorrupt = store.ErrCorrupt
 )
 
 // ErrNotRun: the function that was passed to a Do, or to any function like it
-// (TryDo, Lead and the others), was not called. Each of their errors
-// matches it if that is so, and none does if the function was called, whatever
-// it returned itself. Beside it the error matches one of the Err values, or a
+// (TryDo, Lead and the others), was not called. Every error of such a call
+// matches it, and no error does once the function was called, whatever
+// it returned itself. The error also matches one of the Err values, or a
 // context's error, which says why. See also [ReleaseError].
 var ErrNotRun = errors.New("the function was not called")
 
@@ -90,7 +90,7 @@ func (e *HeldError) Error() string {
 		fmt.Fprintf(&b, "gave up waiting (%v): ", e.ended)
 	}
 	if e.most > 0 {
-		fmt.Fprintf(&b, "as many of this process wait as MaxWaiting allows, %d: ", e.most)
+		fmt.Fprintf(&b, "MaxWaiting is reached, %d of this process wait already: ", e.most)
 	}
 	b.WriteString(e.Who())
 	return b.String()
@@ -165,8 +165,8 @@ func refused(r engine.Refusal) engine.HeldError {
 	return e
 }
 
-// holderOf is what the store said at the time of one that holds or is in the way,
-// of a name with the limit.
+// holderOf is what the store said, at that time, of an entry that holds or blocks a name
+// with the limit.
 func holderOf(e *store.Entry, limit int64, when time.Time) Holder {
 	h := Holder{
 		Owner: e.Owner, ID: e.ID.String(), Token: e.Token,

@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A Lease is what a successful claim gives: the name is ours until it is
+// A Lease is what a successful claim gives: the caller has the name until the lease is
 // released or lost. It renews itself, unless Options.NoRenew. It is lost at its
 // Deadline at the latest, by this process's own clock, even if the store cannot be
 // reached. That is slightly before the store can grant the name to anybody else.
 //
 // On a store without deadlines (see [Lease.Deadline]) that is not so: there a loss can
-// only be noticed, once the store has let go of the name, and somebody else may
+// only be noticed, after the store has freed the name, and somebody else may
 // have it already.
 //
 // A hold that was entered again (Options.Reentrant) has several leases. One that is
@@ -36,22 +36,22 @@ func (l *Lease) Name() string { return l.engine().Name() }
 func (l *Lease) ID() string { return l.engine().ID() }
 
 // Token is the fencing token: larger than that of any conflicting hold before
-// it, so a resource that remembers the largest it has seen can refuse whoever
-// comes late. It is positive, or 0 on a store that gives no tokens. Readers or slots
+// it, so a resource that remembers the largest token that it has seen can refuse late
+// writes. It is positive, or 0 on a store that gives no tokens. Readers or slots
 // that overlap have distinct tokens in no promised order. An upgrade makes it larger.
 func (l *Lease) Token() int64 { return l.engine().Token() }
 
-// Valid reports whether the lease is held still. It reads the clocks itself:
+// Valid reports whether the lease is still held. It reads the clocks itself:
 // after the machine or this process was stopped it is right at once. On a store
 // without deadlines it is true until the loss was noticed.
 func (l *Lease) Valid() bool { return l.engine().Valid() }
 
 // Deadline is when the lease is lost unless it is renewed. It moves with each
-// renewal. Of a lease that is over it is in the past.
+// renewal. For a lease that has ended it is in the past.
 //
 // It is the zero Time on a store without deadlines, as one that keeps locks in a
 // database session: there a lease lasts until it is released, or until the store
-// tells that it is lost.
+// reports its loss.
 func (l *Lease) Deadline() time.Time { return l.engine().Deadline() }
 
 // Lost returns a channel that is closed when the lease is lost. Release never
@@ -59,8 +59,8 @@ func (l *Lease) Deadline() time.Time { return l.engine().Deadline() }
 func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 
 // AskedToGiveUp returns a channel that is closed once somebody who waits for the
-// name asks for it ([Options.AskToGiveUp]). To give the name up is to release the
-// lease; to go on is fine too, and nothing comes of it. When nobody asks any more,
+// name, or to upgrade another hold of it, asks for it ([Options.AskToGiveUp]). To give the name up is to release the
+// lease. To go on is allowed too. When nobody asks any more,
 // the next call returns a channel that is open.
 //
 // Where the store can notify, the first call on a lease has it notified. Elsewhere a
@@ -70,18 +70,18 @@ func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 // ended, the channel stays open.
 func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveUp() }
 
-// GiveUpReason is why somebody asks for the name: what the first waiter that asks
-// said in [Options.AskToGiveUp], as the newest renewal returned it. Empty if nobody
+// GiveUpReason is why somebody asks for the name: what the first that asks
+// said in [Options.AskToGiveUp], as the newest renewal returned it. An upgrade is before all waiters. Empty if nobody
 // asks.
 func (l *Lease) GiveUpReason() string { return l.engine().GiveUpReason() }
 
 // SetNote replaces the note of the owner ([Options.Note]) of the hold, and so of all its
-// leases, until it is released or handed on inside the process: what a leader is doing, for those who look. It does not wait: the store has
+// leases, until it is released or handed on inside the process: what a leader is doing, for people to read. It does not wait: the store has
 // it with a renewal that is sent at once, or, under Options.NoRenew, with the next
 // [Lease.Renew].
 //
 // Errors: ErrInvalid of a note over 100 bytes, ErrLost or ErrReleased if the lease
-// is over, and ErrUnsupported on a store without deadlines.
+// has ended, and ErrUnsupported on a store without deadlines.
 func (l *Lease) SetNote(note string) error { return l.engine().SetNote(note) }
 
 // LeaseFrom returns the innermost lease that ctx comes from, by
@@ -89,13 +89,13 @@ func (l *Lease) SetNote(note string) error { return l.engine().SetNote(note) }
 func LeaseFrom(ctx context.Context) *Lease { return (*Lease)(engine.LeaseFrom(ctx)) }
 
 // LeaseOf returns the innermost lease of the name that ctx comes from; nil if
-// there is none. It tells apart the leases of several names.
+// there is none. Use it where a context comes from the leases of several names.
 func LeaseOf(ctx context.Context, name string) *Lease { return (*Lease)(engine.LeaseOf(ctx, name)) }
 
 // Context returns a context that ends with parent or with the lease, with
 // [context.Cause] matching ErrLost or ErrReleased, and that has the values of
-// parent. It has no deadline but the parent's: the lease's own moves. Of a
-// lease that is over it has ended already.
+// parent. It has no deadline but the parent's: the lease's own moves. For a
+// lease that has ended it has ended already.
 func (l *Lease) Context(parent context.Context) context.Context { return l.engine().Context(parent) }
 
 // Release gives the name back, so that the next waiter is granted it. From its first moment
@@ -111,7 +111,7 @@ func (l *Lease) Context(parent context.Context) context.Context { return l.engin
 // alone of them was upgraded it is a Downgrade.)
 //
 // It returns nil if the name was handed on inside the process (see [HandOver]),
-// or if the store has let go of it, or had before the deadline; ErrLost if the
+// or if the store has freed it, or had freed it before the deadline; ErrLost if the
 // lease was lost before (one that an operator broke is given back all the same,
 // as the work has ended); ErrReleased if it was released before; and
 // ErrUnavailable if the outcome is unknown: then the name is free after the TTL at the
@@ -127,7 +127,7 @@ func (l *Lease) ReleaseUnused() error { return l.engine().ReleaseUnused() }
 // Renew renews the lease now, so that it lasts for ttl from the sending on,
 // and returns when the store has answered. It is meant for leases under
 // Options.NoRenew, which last no longer than that, and need it again before
-// then; it may be called as often as one likes. One that renews itself goes on
+// then; it may be called at any time. One that renews itself goes on
 // doing so, for its own TTL; for that too it says whether the lease is held
 // still. ttl is within the bounds of Options.TTL.
 //

@@ -20,11 +20,11 @@ func (l *Locker) Mutex(name string) *Lock {
 	return &Lock{l.engine.Write(name)}
 }
 
-// Lock waits until the name is ours. Goroutines of a process are served in the
+// Lock waits until the caller has the name. Goroutines of a process are served in the
 // order of arrival. Processes take turns, in the order in which each came to the
 // head of its own line: so a later process passes the goroutines that wait
 // behind the first of an earlier one (see Order in the package documentation).
-// ctx bounds the waiting only: cancelling it later does not end the lease.
+// ctx bounds the waiting only: canceling it later does not end the lease.
 //
 // Errors:
 //
@@ -70,7 +70,7 @@ func (m *Lock) Do(ctx context.Context, fn func(context.Context) error) error {
 }
 
 // TryDo is Do if the name is free and nobody waits for it. If it is refused it returns
-// false and no error: somebody else is at it. ran says whether fn was called, as does
+// false and no error: somebody else has the name. ran says whether fn was called, as does
 // any error: see [Lock.Do].
 func (m *Lock) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {
 	return tryDo(ctx, &m.claimed, fn)

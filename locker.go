@@ -48,7 +48,7 @@ func (l *Locker) With(o *Options) *Locker {
 // Close gives back every lease of this Locker and of all that With returned,
 // many at once, ends every wait with ErrClosed, and closes the store. It takes
 // at most five seconds, however many leases there are and whatever the store
-// does. No release is sent once the time of its lease is over.
+// does. No release is sent for a lease that has expired.
 //
 // If leases were not given back, or it is not known, the error says how many;
 // it matches ErrUnavailable and the newest cause. The store lets them expire.

@@ -32,7 +32,7 @@ func (l *Locker) All(locks ...*Lock) *LockSet {
 	return &LockSet{l.engine.All(targets)}
 }
 
-// Lock waits until all names are ours: for each in turn, while it holds those
+// Lock waits until the caller has all names: for each in turn, while it holds those
 // before it. Options.MaxHold counts from when all are there. ctx bounds the waiting
 // only. If it fails nothing is held: what it had is given back, with no minimum hold;
 // an error of that is only logged.
@@ -59,7 +59,7 @@ func (s *LockSet) Do(ctx context.Context, fn func(context.Context) error) error 
 	return runAll(ctx, all, fn)
 }
 
-// TryDo runs fn while all names are ours, as [LockSet.Do] does, if all are free. It does
+// TryDo runs fn while it holds all names, as [LockSet.Do] does, if all are free. It does
 // not wait: if one is refused it returns false and no error. For its other errors see
 // [Lock.Do].
 func (s *LockSet) TryDo(ctx context.Context, fn func(context.Context) error) (ran bool, err error) {

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Event is something that became of a claim or of a hold, for
-// [Options.Observer]. A field may be added to it, and a kind: take those that
-// you know and ignore the rest.
+// An Event is something that happened to a claim or a hold, for
+// [Options.Observer]. Later versions may add fields and kinds: ignore those that you do
+// not know.
 //
 // Each claim that was sent, or waited for its turn to be, ends with one of
 // EventGranted, EventHandedOver, EventRefused and EventFailed, unless
@@ -22,7 +22,7 @@ type Event struct {
 	Kind  EventKind // what happened
 	Name  string    // what is locked
 	Store string    // for people: kind and address
-	Token int64     // of the lease as it was granted, which an upgrade does not change; 0 where there is none
+	Token int64     // of the lease as it was granted, which an upgrade does not change; 0 where there is none, as for a claim that waits
 	// After is how long it took, which each kind defines. Never negative.
 	After time.Duration
 	// Err is why. It is what the caller of the claim or the release gets, or
@@ -83,7 +83,8 @@ const (
 	// EventWaiting: a claim has begun to wait, or who is ahead of it has changed, as
 	// the store last answered; or, of one that waits behind others of this process, as
 	// it was when it came. Err is a *HeldError: who holds, since when, and how many
-	// wait ahead. After counts from the call. Of an upgrade that waits there is none.
+	// wait ahead. After counts from the call. An upgrade that waits has it too, with the
+	// Token of its lease: nobody waits ahead of it, and its own hold is not in Err.
 	EventWaiting
 )
 

@@ -211,7 +211,7 @@ func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
 	}{
 		{"an operator broke it", func(s *link) { s.mem.Break("a") }, ErrLost, 10 * time.Second},
 		{"its time ran out", func(s *link) { s.renewalsFail(time.Now().Add(time.Hour)) }, engine.ErrTimeOver, 30*time.Second - 300*time.Millisecond - engine.Margin},
-		{"MaxHold is over", func(s *link) {}, engine.ErrMaxHold, 40 * time.Second},
+		{"MaxHold has passed", func(s *link) {}, engine.ErrMaxHold, 40 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -318,17 +318,15 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 }
 
 func TestObserver_ChildrenKeepIt(t *testing.T) {
-	o, of := &observer{}, &observer{}
-	s, err := New(memstore.New(), &Options{Observer: o.tell})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	release(t, lock(t, s.With(&Options{TTL: time.Minute}), "a"))
-	same(t, "events", len(o.all), 2)
-	release(t, lock(t, s.With(&Options{Observer: of.tell}), "a"))
-	same(t, "events of the parent's", len(o.all), 2)
-	same(t, "events of the child's", len(of.all), 2)
+	synctest.Test(t, func(t *testing.T) {
+		of := &observer{}
+		_, s, o := observed(t, nil)
+		release(t, lock(t, s.With(&Options{TTL: time.Minute}), "a"))
+		same(t, "events", o.told(), "granted 0s, released 0s")
+		release(t, lock(t, s.With(&Options{Observer: of.tell}), "a"))
+		same(t, "events of the parent's", o.told(), "granted 0s, released 0s")
+		same(t, "events of the child's", of.told(), "granted 0s, released 0s")
+	})
 }
 
 // Nobody pays for what nobody asked for; and the events themselves are no

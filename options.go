@@ -24,18 +24,19 @@ type Options struct {
 	// RenewEvery is how often a hold is renewed. Default a third of the TTL;
 	// at most half of it, at least a hundredth of it and a millisecond. On a store
 	// without deadlines it is how often the store is asked whether the hold is
-	// still there, by default each 5 s; it reports losses besides that.
+	// still there, by default every 5 s; it also reports losses by itself.
 	RenewEvery time.Duration
-	// NoRenew ends a lease when its TTL is over, unless [Lease.Renew] is called
+	// NoRenew ends a lease when its TTL has passed, unless [Lease.Renew] is called
 	// before.
 	NoRenew Switch
 	// Wait bounds the waiting where the context is to bound the work as well,
 	// as in Do. A wait that it ends fails as at a deadline of the context: the error
 	// matches context.DeadlineExceeded. A try does not wait. Default: no bound.
 	Wait time.Duration
-	// MaxWaiting bounds how many claims of this process wait for a name: where so many
-	// wait already, Lock fails at once, with a *HeldError that says so. Claims whose
-	// first answer is on its way do not count yet. A try is not affected. Default: no bound.
+	// MaxWaiting bounds how many claims of this process wait for a name: there are never
+	// more, also in a burst. Where so many wait already, Lock fails at once, with a
+	// *HeldError that says so, or as soon as the store has refused it. A claim that the store
+	// grants at once does not count. A try is not affected, nor is an upgrade. Default: no bound.
 	MaxWaiting int
 	// MinHold is how long the name stays taken from the grant on, even if it
 	// is released sooner, or its holder dies. [Lease.ReleaseUnused] ends it.
@@ -63,10 +64,10 @@ type Options struct {
 	// see [Lease.Release] for when it is given back.
 	Reentrant Switch
 	// AskToGiveUp asks those who hold the name to give it up while a claim waits
-	// for it. It is the reason, at most 200 bytes, which each lease of the name then
-	// has: see [Lease.AskedToGiveUp]. Nothing else comes of it; whether to
-	// give up is up to the holder. A try asks nobody, nor does an
-	// [UpgradeableLease.Upgrade]. What cannot be printed on one line becomes a blank.
+	// for it, and the other readers while an [UpgradeableLease.Upgrade] waits. It is the reason,
+	// at most 200 bytes, which each lease of the name then
+	// has: see [Lease.AskedToGiveUp]. The holder decides whether to give up; nothing is
+	// taken from it. A try asks nobody. What cannot be printed on one line becomes a blank.
 	// ErrUnsupported where the store cannot pass it on. Default: it does not ask.
 	AskToGiveUp string
 	// Owner is who holds, for people to read. Default: [ThisProcess].
@@ -87,10 +88,11 @@ type Options struct {
 	// Default: none, which costs nothing.
 	Observer func(Event)
 	// PollMin and PollMax bound the pause between polls on a store that cannot
-	// wake waiters: it grows by half each time, and follows the pace of the queue.
-	// PollMax bounds it for the waiter that is next. With n others ahead the bound is
-	// n+1 times that, but at most a quarter of the time that a position is kept (10 s, or
-	// the TTL if that is less). Default 10 ms and 800 ms; at least 1 ms.
+	// wake waiters: it follows the pace of the queue, and else grows by half each time,
+	// or by a quarter for the waiter that is next. PollMax bounds it for that one. With n
+	// others ahead the bound is n+1 times that, but at most a quarter of the time that a
+	// position is kept (10 s, or the TTL if that is less). Default 2 ms and 800 ms; at
+	// least 1 ms.
 	PollMin, PollMax time.Duration
 	// HandOver bounds how a name goes from one goroutine of this process to the
 	// next that waits for it, without a round trip. Nil keeps the parent's; the
@@ -128,7 +130,7 @@ const AskNobody = "\x00nobody"
 // TTL, MinHold and LockDelay are the store's, and less than that.
 const MaxDuration = engine.MaxDuration
 
-// over returns o with the fields that it leaves open taken from p.
+// over returns o, with the fields that it leaves open taken from p.
 func (o *Options) over(p *Options) *Options {
 	if o == nil {
 		return p
@@ -188,7 +190,7 @@ func (o *Options) engine() engine.Options {
 // LockDelay, without MinHold or NoRenew, and not with a HandOver that is off.
 // Who asks for anything else, a reader, and a candidate of an [Election], asks
 // the store itself as soon as it is first in line. Owner and Note may differ:
-// the store is told of who has the name now with the next renewal. MaxHold is
+// the store learns with the next renewal who has the name. MaxHold is
 // each lease's own. Nothing is handed on after a loss, after a [Lease.Renew] by
 // hand, or when half of the time that the store granted last is gone; and on a
 // store that draws no blocks of tokens nothing is.

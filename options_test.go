@@ -24,7 +24,7 @@ func TestB96_Defaults(t *testing.T) {
 		same(t, name+": TTL", s.TTL, 30*time.Second)
 		same(t, name+": RenewEvery", s.RenewEvery, 10*time.Second)
 		same(t, name+": place", l.engine.PositionTTL(), 10*time.Second)
-		same(t, name+": poll from", s.PollMin, 10*time.Millisecond)
+		same(t, name+": poll from", s.PollMin, 2*time.Millisecond)
 		same(t, name+": poll to", s.PollMax, 800*time.Millisecond)
 		same(t, name+": Wait, MinHold, MaxHold, LockDelay", s.Wait+s.MinHold+s.MaxHold+s.LockDelay, 0)
 		same(t, name+": HandOver", HandOver(*s.HandOver), HandOver{Times: 64, For: 50 * time.Millisecond})

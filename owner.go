@@ -8,7 +8,7 @@ import (
 // An Owner is who holds or waits, for people to read. It grants nothing. It has a
 // Host, a PID, a Program (the base name, never the arguments, which may be secret),
 // the Note of the options, and the pid namespace as Space, where there are such. Its
-// Describe is host, pid, program and note on one line.
+// String is host, pid, program and note on one line.
 type Owner = store.Owner
 
 // ThisProcess is the owner of this process's claims unless [Options.Owner] says

@@ -102,7 +102,7 @@ func (l *Lease) Detach() (Ref, error) {
 // answer: if it ends before, what was adopted is given back.
 //
 // A hold can be adopted once: a second Adopt gets ErrLost, as does one that comes after
-// the hold has expired. Errors besides that: ErrInvalid if the ref is none,
+// the hold has expired. The other errors: ErrInvalid if the ref is not one,
 // ErrUnsupported, ErrUnavailable if the outcome is unknown (then what may have been
 // adopted is given back), ErrDenied, ErrCorrupt, ErrClosed, and the context's.
 func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {

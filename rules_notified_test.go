@@ -2,6 +2,8 @@ package holdfast
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,6 +72,51 @@ func TestRule5_ANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) {
 		same(t, "granted", w.at.Sub(asked), time.Second)
 		same(t, "deadline", l.Deadline(), ends(asked.Add(-2*time.Second), store.MaxPositionTTL))
 		release(t, l)
+	})
+}
+
+// So is a position shorter than was asked for, where its session is.
+func TestRule5_ANotifiedLeaseLastsAsLongAsThePositionDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		s.on(func(*call) fate {
+			return fate{answer: func(a *store.Answer) {
+				if !a.Granted {
+					a.TTL = 6 * time.Second
+				}
+			}}
+		})
+		o := other(t, s.mem, "a", time.Hour)
+		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
+		asked := time.Now()
+		time.Sleep(time.Second)
+		o.release()
+		l := w.got()
+		same(t, "deadline", l.Deadline(), ends(asked, 6*time.Second))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "calls", s.ops(), "try watch ask renew")
+		release(t, l)
+	})
+}
+
+// A store may spare requests for who waits if it is refused. Who only tries is to be told for sure.
+func TestTheStoreIsToldWhetherATryIsGoingToWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o := other(t, s.mem, "a", time.Hour)
+		l := locker(t, withNotifications{s}, nil)
+		if _, err := l.Mutex("a").TryLock(t.Context()); !errors.Is(err, ErrHeld) {
+			t.Fatal(err)
+		}
+		w := waits(t, l.Mutex("a").Lock)
+		o.release()
+		release(t, w.got())
+		var waiting []bool
+		for _, c := range append(s.made("try"), s.made("ask")...) {
+			waiting = append(waiting, c.claim.Waits)
+		}
+		same(t, "going to wait", fmt.Sprint(waiting), "[false true false]")
 	})
 }
 

@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,10 +50,10 @@ func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 		t.Run(at.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newLink(t)
-				panics := 0
+				var panics atomic.Int32 // whoever does something is told of it
 				l := opened(t, withNotifications{s}, &Options{Observer: func(e Event) {
 					if e.Kind == at {
-						panics++
+						panics.Add(1)
 						panic("the observer is broken")
 					}
 				}})
@@ -84,7 +85,7 @@ func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 				}
 				is(t, a.Release(), ErrClosed)
 				empty(t, s.mem)
-				if panics == 0 {
+				if panics.Load() == 0 {
 					t.Error("it was not called")
 				}
 			})

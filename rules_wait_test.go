@@ -274,14 +274,14 @@ func TestRule5_PollsBackOff(t *testing.T) {
 		w := waits(t, locker(t, s, nil).Mutex("a").Lock) // no notifications, no looks
 		time.Sleep(10 * time.Second)
 		asks := s.made("ask")
-		pause, differ := 10*time.Millisecond, false
+		pause, differ := 2*time.Millisecond, false
 		for i := 1; i < len(asks); i++ {
 			have := asks[i].sent.Sub(asks[i-1].sent)
 			if have < pause*79/100 || have > pause*121/100 {
 				t.Fatalf("pause %d is %v, want %v ± 20 %%", i, have, pause)
 			}
 			differ = differ || (have-pause).Abs() > pause/50
-			pause = min(pause*3/2, 800*time.Millisecond)
+			pause = min(pause*5/4, 800*time.Millisecond)
 		}
 		if len(asks) < 20 || !differ {
 			t.Fatalf("%d asks, jitter %v", len(asks), differ)

@@ -34,7 +34,7 @@ func (s *Semaphore) Total() int { return s.slots.Limit() }
 // Total, is an ErrInvalid of the first call.
 func (s *Semaphore) Slots(k int) *Lock { return &Lock{*s.slots.Of(k)} }
 
-// Acquire waits until k slots are ours. It is the [Lock.Lock] of [Semaphore.Slots].
+// Acquire waits until the caller has k slots. It is the [Lock.Lock] of [Semaphore.Slots].
 func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) {
 	return lockFor(ctx, s.slots.Of(k))
 }

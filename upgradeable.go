@@ -17,7 +17,7 @@ type UpgradeableLease struct{ *Lease }
 // of its own and is safe for concurrent use.
 type UpgradeableLock struct{ claimed engine.Target }
 
-// Lock waits until the name is ours to read, beside readers that may come and go,
+// Lock waits until the caller may read, beside readers that may come and go,
 // but as the only one that can write next, by [UpgradeableLease.Upgrade]. Others that
 // want to upgrade or to write wait. See [Lock.Lock].
 func (m *UpgradeableLock) Lock(ctx context.Context) (*UpgradeableLease, error) {
@@ -30,13 +30,13 @@ func (m *UpgradeableLock) TryLock(ctx context.Context) (*UpgradeableLease, error
 	return upgradeable(tryFor(ctx, &m.claimed))
 }
 
-// Do waits for the name, as Lock does, and runs fn while it is ours to read and to upgrade.
+// Do waits for the name, as Lock does, and runs fn under the lease.
 // See [Lock.Do].
 func (m *UpgradeableLock) Do(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) error {
 	return do(ctx, &m.claimed, withUpgradeable(fn))
 }
 
-// TryDo runs fn while the name is ours to read and to upgrade, if it is free for that. It
+// TryDo runs fn under the lease, if the name is free to read and to upgrade. It
 // does not wait: if it is refused it returns false and no error. See [Lock.TryDo].
 func (m *UpgradeableLock) TryDo(ctx context.Context, fn func(context.Context, *UpgradeableLease) error) (ran bool, err error) {
 	return tryDo(ctx, &m.claimed, withUpgradeable(fn))
@@ -61,21 +61,22 @@ func upgradeable(l *Lease, err error) (*UpgradeableLease, error) {
 // stays the same otherwise: its contexts, its id, its deadline, which an upgrade
 // does not move.
 //
-// While it waits it asks nobody to give up ([Options.AskToGiveUp]), and there is no
-// EventWaiting. Its calls have the values of the context of the claim, not of ctx.
+// While it waits it asks the readers that block it to give up, if the Locker of the lease has
+// [Options.AskToGiveUp]: until it is granted or the wait ends. There is an [EventWaiting] when it begins to
+// wait, and when those that block it change. Its calls have the values of the context of the claim, not of ctx.
 //
 // ctx bounds the waiting, as does Options.Wait. If it fails the lease is what it
 // was, to read and to upgrade, and the readers that waited are granted. Errors:
 // one that matches the context's error, and ErrHeld if the store had answered
 // that others are in (as a *HeldError); ErrInvalid if it is upgraded already;
-// ErrLost or ErrReleased if the lease is over, then or before; ErrDeadlock if
+// ErrLost or ErrReleased if the lease has ended, then or before; ErrDeadlock if
 // ctx comes from another lease that reads the name; ErrUnavailable (within a
 // second where nobody listens at the store's address, unless it waits already),
 // ErrDenied, ErrCorrupt and ErrClosed. Like [Lease.Release] it waits for a renewal
 // that is under way.
 func (l *UpgradeableLease) Upgrade(ctx context.Context) error { return l.engine().Upgrade(ctx, false) }
 
-// TryUpgrade upgrades if no other reader holds the name. It does not wait: otherwise the
+// TryUpgrade upgrades if no other reader holds the name. It does not wait, and asks nobody to give up: otherwise the
 // error is a *[HeldError], which says who does, and the lease is what it was. The other
 // errors are those of [UpgradeableLease.Upgrade].
 func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error {
@@ -89,7 +90,7 @@ func (l *UpgradeableLease) TryUpgrade(ctx context.Context) error {
 // Like Release it takes no context and is bounded, by a third of the TTL and
 // five seconds at most: then the error is ErrUnavailable, other readers may have
 // to wait still, and the engine asks again until it is answered. Errors:
-// ErrInvalid if it is not upgraded, ErrLost or ErrReleased if it is over, and
+// ErrInvalid if it is not upgraded, ErrLost or ErrReleased if it has ended, and
 // ErrClosed. While another lease of the same hold (Options.Reentrant) is
 // upgraded, or locks it, nothing is sent.
 func (l *UpgradeableLease) Downgrade() error { return l.engine().Downgrade() }

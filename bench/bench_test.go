@@ -38,6 +38,7 @@ func TestSuitesRun(t *testing.T) {
 		"etcd":     {"holdfast", etcdMutex, barePut, "hand-off p50", "locks/s"},
 		"zk":       {"holdfast", zkLock, bareNode, "hand-off p50", "locks/s"},
 		"nats":     {"holdfast", bareCreate, "hand-off p50"},
+		"s3":       {"holdfast", bareConditional, "hand-off p50"},
 		"redis":    {"holdfast, context.Background()", "redislock", "redsync", "rueidislock", "SET NX + delete", ping, "hand-off p50", overRelease},
 		"poll":     {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
 		"postgres": {"holdfast", "table lease", "advisory lock", "holdfast, LockTx", bareTxLock, "hand-off p50", "kB"},
@@ -130,7 +131,7 @@ func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 
 func TestUnknownSuiteIsRefused(t *testing.T) {
 	err := run(t.Context(), setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1}, "nonsense")
-	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, crowd, many, hot, scale, command, faults") {
+	if err == nil || !strings.Contains(err.Error(), "memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet, etcd, zk, nats, mongo, s3, crowd, many, hot, scale, command, faults") {
 		t.Errorf("got %v", err)
 	}
 }

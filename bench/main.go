@@ -6,7 +6,7 @@
 //	go -C bench run . chart FILE >FILE.svg
 //
 // The suites are memory, file, redis, poll, postgres, mysql, mysql9, redlock, fleet,
-// etcd, zk, nats, mongo, crowd, many, hot, scale, command and faults; none or "all"
+// etcd, zk, nats, mongo, s3, crowd, many, hot, scale, command and faults; none or "all"
 // is all of them. With -json the rows go to the standard output, an object a line,
 // and the tables to the standard error. compare measures holdfast alone, of this
 // tree and of another commit in turns; chart draws the rows of a file.
@@ -93,6 +93,7 @@ var suites = []suite{
 	{"zk", zooKeeperSuite},
 	{"nats", natsSuite},
 	{"mongo", mongoSuite},
+	{"s3", s3Suite},
 	{"crowd", crowds},
 	{"many", many},
 	{"hot", hot},

@@ -137,11 +137,12 @@ var contenderNotes = map[string]note{
 	bareSession:     {"", "pg_try_advisory_lock and pg_advisory_unlock on one connection, by pgx; tries again each 10 ms", nothingMore + ", several goroutines"},
 	bareTxLock:      {"", "pg_advisory_xact_lock(hashtextextended(name, 0)) on a pgx.Tx", "ErrDeadlock if the transaction has the lock already, waits that end with the context and leave the transaction usable"},
 
-	etcdMutex:  {"go.etcd.io/etcd/client/v3", "sessions used again, a Mutex each time", "readers, a hand-over inside the process"},
-	barePut:    {"go.etcd.io/etcd/client/v3", "Put and Delete", "locks: nobody is refused"},
-	zkLock:     {"github.com/go-zookeeper/zk", "a zk.Lock each time, on one connection", "fencing tokens, readers, waits that can be cancelled"},
-	bareCreate: {"", "creates a key or an ephemeral node, and deletes it; asks again without a pause if it is there", nothingMore},
-	bareInsert: {"", "InsertOne and DeleteOne, in the journal of a majority", nothingMore},
+	etcdMutex:       {"go.etcd.io/etcd/client/v3", "sessions used again, a Mutex each time", "readers, a hand-over inside the process"},
+	barePut:         {"go.etcd.io/etcd/client/v3", "Put and Delete", "locks: nobody is refused"},
+	zkLock:          {"github.com/go-zookeeper/zk", "a zk.Lock each time, on one connection", "fencing tokens, readers, waits that can be cancelled"},
+	bareCreate:      {"", "creates a key or an ephemeral node, and deletes it; asks again without a pause if it is there", nothingMore},
+	bareInsert:      {"", "InsertOne and DeleteOne, in the journal of a majority", nothingMore},
+	bareConditional: {"", "PutObject with If-None-Match, and DeleteObject; asks again without a pause if it is there", nothingMore},
 
 	"sync.Mutex": {goItself, "", "other processes, a TTL, fencing tokens, waits that can be cancelled"},
 	oneSlot:      {goItself, "a send and a receive, not within select", "other processes, a TTL, fencing tokens"},

@@ -24,6 +24,7 @@ var stores = []served{
 	{"zk", "ZooKeeper", onZooKeeper, zkLock, startManyZooKeeper},
 	{"nats", "NATS", onNATS, "", startManyNATS},
 	{"mongo", "MongoDB", onMongoDB, "", namedMongoDB},
+	{"s3", "S3", onS3, "", startManyS3},
 }
 
 func startFiles(context.Context) (running, error) {

@@ -2,9 +2,12 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -18,28 +21,14 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	answered := 0
 	for _, endpoint := range endpoints {
 		member := endpoint[strings.Index(endpoint, "://")+1:]
-		f := store.Finding{About: "member " + strings.TrimLeft(member, ":/")}
 		asked, cancel := context.WithTimeout(ctx, askMember)
 		status, err := b.client.Status(asked, endpoint)
 		cancel()
-		switch {
-		case err != nil:
-			f.Warning, f.Found = true, "no answer: "+err.Error()
-		case status.Leader == 0:
-			f.Warning, f.Found = true, "it knows no leader: it is cut off from the others, or they are electing one"
-		case len(status.Errors) > 0:
+		f, answers := tell(status, err)
+		if answers {
 			answered++
-			f.Warning = true
-			f.Found = fmt.Sprintf("etcd %s, with alarms: %s; without space no new lock is given", status.Version, strings.Join(status.Errors, ", "))
-			f.Run = "etcdctl alarm list"
-		default:
-			answered++
-			f.Found = "etcd " + status.Version
-			if hasFault(status.Version) {
-				f.Warning = true //mutant:etcd-fault-is-warned-of
-				f.Found += ": a leader that hung can end leases after it was replaced, and locks with them; etcd 3.4.31 and 3.5.13 fix it"
-			}
 		}
+		f.About = "member " + strings.TrimLeft(member, ":/")
 		all = append(all, f)
 	}
 	if answered == 0 {
@@ -50,6 +39,28 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 		all = append(all, store.Finding{About: "key " + b.baseKey(), Err: known(err)})
 	}
 	return all
+}
+
+// tell is what a member's answer shows, and whether locks could be had by it.
+func tell(status *clientv3.StatusResponse, err error) (f store.Finding, answers bool) {
+	switch {
+	case errors.Is(failed(err), store.ErrDenied): //mutant:etcd-status-denied
+		// As 3.5.30 does. Versions with the fault tell it to everybody.
+		return store.Finding{Found: "it answers, and tells its version to users with the role root only"}, true
+	case err != nil:
+		return store.Finding{Warning: true, Found: "no answer: " + err.Error()}, false
+	case status.Leader == 0:
+		return store.Finding{Warning: true, Found: "it knows no leader: it is cut off from the others, or they are electing one"}, false
+	case len(status.Errors) > 0:
+		return store.Finding{Warning: true, Run: "etcdctl alarm list",
+			Found: fmt.Sprintf("etcd %s, with alarms: %s; without space no new lock is granted", status.Version, strings.Join(status.Errors, ", "))}, true
+	}
+	f.Found = "etcd " + status.Version
+	if hasFault(status.Version) {
+		f.Warning = true //mutant:etcd-fault-is-warned-of
+		f.Found += ": a leader that hung can end leases after it was replaced, and locks with them; etcd 3.4.31 and 3.5.13 fix it"
+	}
+	return f, true
 }
 
 // hasFault is false of a version that it cannot read.

@@ -46,8 +46,7 @@
 //
 // # Requirements
 //
-// etcd 3.4 or newer; it was tested on 3.4.23, and its short tests pass on 3.7.3, which
-// scripts/etcd-newest builds. Before 3.4.31 and 3.5.13 a leader whose disk hung could,
+// etcd 3.4 or newer; docs/stores.md says which it was tested on. Before 3.4.31 and 3.5.13 a leader whose disk hung could,
 // after it was replaced, end leases that were renewed elsewhere: the owner is told
 // with its next renewal.
 //

@@ -229,14 +229,13 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
-	a := closing(t, storeOn(t, clientOf(t, s.Addr), nil))
+	link := testserver.NewLink(t, s.Addr)
+	a := closing(t, storeOn(t, clientOf(t, link.Addr()), nil))
 	b := closing(t, storeOn(t, clientOf(t, s.Addr), nil))
 	mustHold(t, a, mutex("warm")) // the session and the floor are there
 	s.Freeze()
 	late := mutex("a")
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
+	if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := a.Ask(ctx, late); return err }); err == nil || store.Definite(err) {
 		t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

@@ -25,6 +25,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
+		{"a member that hides its status is down", "TestAMemberThatHidesItsStatusIsNoneThatIsDown", "etcd-status-denied", mutant.Cond("false")},
 		{"a version that loses leases is ok", "TestAVersionThatLosesLeasesIsWarnedOf", "etcd-fault-is-warned-of", mutant.Delete()},
 		{"a swap depends on no version", promises, "etcd-swap-depends", mutant.Value("[]clientv3.Cmp{b.isBase(base)}")},
 		{"a swap depends on no base", lost, "etcd-swap-depends", mutant.Value(`[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}`)},

@@ -118,7 +118,7 @@ func (b *backend) baseWith(ctx context.Context, besides ...clientv3.Op) (base st
 	case err == nil && n > form:
 		return "", store.NewerFormError(fmt.Sprintf("key %q on %s", key, b.address), n, form)
 	case err != nil || n != form:
-		return "", fmt.Errorf("%w: key %q on %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, key, b.address)
+		return "", fmt.Errorf("%w: key %q on %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, key, b.address)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

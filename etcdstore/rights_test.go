@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
 
@@ -85,8 +86,18 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Error(r.Err)
 	}
 	for _, f := range a.Check(t.Context()) {
-		if f.Err != nil {
-			t.Errorf("%s: %v", f.About, f.Err)
+		if f.Err != nil || f.Warning && !strings.Contains(f.Found, "fix it") {
+			t.Errorf("%s: %s %q", f.About, f.Level(), f.Text())
+		}
+	}
+}
+
+// A member that tells its status to administrators alone is there all the same; one that is not there is not.
+func TestAMemberThatHidesItsStatusIsNoneThatIsDown(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]bool{rpctypes.ErrPermissionDenied: true, context.DeadlineExceeded: false} {
+		if f, answers := tell(nil, err); answers != want || f.Warning == want || f.Err != nil {
+			t.Errorf("%v: %s %q, answers: %v", err, f.Level(), f.Found, answers)
 		}
 	}
 }

@@ -8,9 +8,8 @@ import (
 
 // A record with another boot id was written before a reboot, or by a container
 // that has a boot id of its own. All containers of a host have one clock, so the
-// clock tells which: a record that this boot has written is kept as it is, and
-// its dead are found as always. Of one from before a reboot nothing is left but
-// the token. Both answers may be wrong where the wall clock was set, so an owner
+// clock says which: a record of this boot is kept as it is, and dead owners are found as
+// always. Of a record from before a reboot only the token is kept. Both answers may be wrong where the wall clock was set, so an owner
 // that can be seen to live keeps its entries whatever the clocks say.
 
 // rebooted reports whether the host has been rebooted since the record in fl,

@@ -92,7 +92,7 @@ func old(path string, before time.Time) bool {
 
 // cleanName removes a state file that has not been changed since, and has
 // nothing in it but its newest token. It is removed only while it is locked:
-// whoever had opened it sees that it is not in place, and makes another.
+// a process that had opened it sees that it is gone, and makes another.
 func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 	f, id, _, err := openState(path, false, s.fileMode)
 	if err != nil {

@@ -8,13 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// clockTick is the unit of the clock.
+const clockTick = time.Microsecond
+
 // openClock returns the clock that all processes of this host share, which
 // counts the time suspended and cannot be set, and the id of this boot, since
 // when it counts.
 func openClock() (boot string, clock func() time.Duration, err error) {
 	boot, err = unix.Sysctl("kern.bootsessionuuid")
 	if err != nil || boot == "" {
-		return "", nil, fmt.Errorf("%w: kern.bootsessionuuid cannot be read, without which a hold from before a reboot cannot be told: %v", store.ErrUnsupported, err)
+		return "", nil, fmt.Errorf("%w: kern.bootsessionuuid cannot be read, so holds from before a reboot cannot be recognized: %v", store.ErrUnsupported, err)
 	}
 	return boot, func() time.Duration {
 		var ts unix.Timespec

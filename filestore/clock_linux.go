@@ -14,13 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// clockTick is the unit of the clock.
+const clockTick = time.Microsecond
+
 // openClock returns the clock that all processes of this host share, which
 // counts the time suspended and cannot be set, and the id of this boot, since
 // when it counts.
 func openClock() (boot string, clock func() time.Duration, err error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return "", nil, fmt.Errorf("%w: the boot id of this host cannot be read, without which a hold from before a reboot cannot be told: %w", store.ErrUnsupported, err)
+		return "", nil, fmt.Errorf("%w: the boot id of this host cannot be read, so holds from before a reboot cannot be recognized: %w", store.ErrUnsupported, err)
 	}
 	offset, err := timeNamespace()
 	if err != nil {
@@ -51,7 +54,7 @@ func timeNamespace() (time.Duration, error) {
 		return 0, fmt.Errorf("%w: the time namespace cannot be read: %w", store.ErrUnsupported, err)
 	}
 	if ours != children {
-		return 0, fmt.Errorf("%w: this process is in another time namespace than its children will be, so the host's clock cannot be told: start it anew inside the namespace", store.ErrUnsupported)
+		return 0, fmt.Errorf("%w: this process is in another time namespace than its children will be, so the host's clock cannot be read: start it again inside the namespace", store.ErrUnsupported)
 	}
 	return bootOffset(b)
 }

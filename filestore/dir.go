@@ -28,7 +28,7 @@ func (s *Store) prepare() (shared bool, err error) {
 	}
 	if s.shared { //mutant:file-shared-dir-removed
 		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // ours alone is not what the others would need
-			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: make it again, of that group and with mode 2770", store.ErrUnavailable, s.dir)
+			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: create it again, with that group and mode 2770", store.ErrUnavailable, s.dir)
 		}
 	} else if err := os.MkdirAll(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // it exists, or did just now: checkDir tells
 		return false, s.badDir(err)
@@ -74,7 +74,7 @@ func (s *Store) badDir(err error) error {
 	if denied(err) {
 		kind = store.ErrDenied
 	}
-	return fmt.Errorf("%w: the directory %s cannot be used to keep locks: %w: name another one, or make it yourself", kind, s.dir, err)
+	return fmt.Errorf("%w: the directory %s cannot be used to keep locks: %w: name another one, or create it yourself", kind, s.dir, err)
 }
 
 // checkFS refuses a file system that hosts may share: flock may reach over it

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// DefaultDir is the directory that holdfast takes when it is not told another:
+// DefaultDir is the directory that holdfast uses unless another is named:
 // /run/holdfast for root (on macOS /var/run/holdfast), for others
 // .local/state/holdfast in the home directory, which is $HOME or, where that is
 // unset, what the user database says. No variable of the session counts: a cron
@@ -47,11 +47,11 @@ func DefaultDir() (string, error) {
 // whoWrites says who can write to a directory that is not shared.
 const whoWrites = "this user's own, and no other can write to it"
 
-// checkDir says whether dir is shared by a group, or refuses it: whoever can
-// open a state file for reading can lock it for ever, and who can write in the
-// directory can put in another. It has to be ours, and closed to all others'
-// writing; or, made so on purpose, of mode 2770, of a group of ours, and root's
-// or ours. (The parts of such a directory belong to whoever came first.)
+// checkDir reports whether dir is shared by a group, or refuses it. A user that can open a
+// state file for reading can lock it for ever, and one that can write in the directory can
+// replace a file. So this user must own it and nobody else may write to it; or it was made
+// to be shared, with mode 2770, by root or this user, for a group of this user. (The parts
+// of such a directory belong to the user that made them.)
 func checkDir(dir string, part bool) (shared bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -71,12 +71,12 @@ func checkDir(dir string, part bool) (shared bool, err error) {
 			return false, fmt.Errorf("%w: the directory %s is shared by the group %d, which user %d is not in", store.ErrDenied, dir, st.Gid, uid)
 		}
 		if int(st.Uid) != uid && st.Uid != 0 && !part { //mutant:file-shared-of-anybody
-			return false, fmt.Errorf("%w: the directory %s is shared by a group but belongs to user %d: one that root owns, or user %d, could be trusted", store.ErrDenied, dir, st.Uid, uid)
+			return false, fmt.Errorf("%w: the directory %s is shared by a group but belongs to user %d: only one that root or user %d owns can be trusted", store.ErrDenied, dir, st.Uid, uid)
 		}
 		return true, nil
 	}
 	if int(st.Uid) != uid {
-		return false, fmt.Errorf("%w: the directory %s belongs to user %d, and this is user %d: take one of your own, or have root make one of mode 2770 for a group", store.ErrDenied, dir, st.Uid, uid)
+		return false, fmt.Errorf("%w: the directory %s belongs to user %d, and this is user %d: use one of your own, or have root create one of mode 2770 for a group", store.ErrDenied, dir, st.Uid, uid)
 	}
 	if perm := info.Mode().Perm(); perm&0o022 != 0 {
 		return false, fmt.Errorf("%w: others can write to the directory %s (mode %#o), and so take or break any lock: chmod 700 it, or 2770 to share it with its group", store.ErrDenied, dir, perm)

@@ -8,8 +8,8 @@ import (
 )
 
 // ends waits for the death of the watched process and reports it; false if the
-// store was closed or the watch is wanted no more. kqueue does not tell when
-// the last writer of a FIFO has gone, so it is looked at.
+// store was closed or the watch is no longer needed. kqueue does not report when
+// the last writer of a FIFO has gone, so this polls.
 func (s *Store) ends(p store.Process, w *watch) bool {
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()

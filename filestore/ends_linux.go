@@ -9,8 +9,8 @@ import (
 )
 
 // ends waits for the death of the watched process and reports it; false if the
-// watch was closed or is wanted no more. The runtime's poller tells the end of
-// the FIFO, so no thread is kept.
+// watch was closed or is no longer needed. The runtime's poller reports the end of
+// the FIFO, so no thread is blocked.
 func (s *Store) ends(p store.Process, w *watch) bool {
 	var b [1]byte
 	for {

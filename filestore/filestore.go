@@ -3,20 +3,19 @@
 //
 // # Stored form
 //
-// In the directory n one state file a name, its name in base32 (a long one cut
+// The directory n has one state file for each name, called by the name in base32 (a long one cut
 // and hashed). The file has two slots; a record is written over the older one
 // under flock(2), so that a process killed at any instant leaves the old state or
 // the new one. A name at rest takes one page, 4 KiB; the records of long queues go on
 // farther behind. A record has a magic, a version, a
 // CRC-32C, a sequence number, the name, the id of the boot, and the queue. A
-// file unused for a day is removed by whoever happens to look.
+// file unused for a day is removed by the next process that finds it.
 //
-// In the directory p each process has two FIFOs: P.live, which it has open as
-// long as it lives and nobody ever writes to, and P.wake, through which others
-// tell it of a grant. P.live of a process that died proves its death: it is removed
-// when it is a day old and the process has no entry left. Do not delete these by hand;
-// a state file may be deleted at any time, its holder is then told that it has lost
-// the name.
+// In the directory p each process has two FIFOs: P.live, which it has open as long as it
+// lives and to which nobody writes, and P.wake, for notifications. P.live of a process that
+// died proves its death: it is removed when it is a day old and the process has no entry
+// left. Do not delete these by hand. A state file may be deleted at any time: its holder
+// then loses the lock, with its next renewal.
 //
 // # Guarantees
 //
@@ -45,8 +44,8 @@
 //
 // # Requirements
 //
-// Linux, macOS or Windows (it is tested on Linux; the others build and have not been
-// run), and a local file system: one that hosts may share (NFS, SMB,
+// Linux, macOS, or Windows 10 or Windows Server 2016 and later (it is tested on Linux,
+// and for Windows under Wine; for macOS it builds and has not been run), and a local file system: one that hosts may share (NFS, SMB,
 // FUSE, 9p and the like) or that is not known is refused, unless
 // Options.TrustFS is set. Containers share locks through a volume or bind mount
 // of one directory of the host, never through their own root file systems, of
@@ -125,7 +124,7 @@ var _ interface {
 // store.ErrDenied (of another owner, or open to others, or one on the way to it
 // is), store.ErrUnsupported
 // (a file system that hosts may share, or a system without a clock and an id of
-// its boot) or store.ErrUnavailable, and tell what to do.
+// its boot) or store.ErrUnavailable, and say what to do.
 func Open(dir string, o *Options) (*Store, error) {
 	if dir == "" {
 		return nil, fmt.Errorf("%w: no directory to keep locks in: name one", store.ErrInvalid)
@@ -170,9 +169,9 @@ func (s *Store) String() string { return "file:" + s.dir }
 func (s *Store) Describe() store.Description {
 	return store.Description{
 		Store:  s.String(),
-		MinTTL: 100 * time.Millisecond, MaxTTL: 365 * 24 * time.Hour, Tick: time.Microsecond,
+		MinTTL: 100 * time.Millisecond, MaxTTL: 365 * 24 * time.Hour, Tick: clockTick,
 		Tokens:  "when the state file was lost or deleted, or unused for a day, and the wall clock was set back since",
-		Loses:   "a reboot of the host drops every hold and position",
+		Loses:   "a reboot of the host drops every hold and queue position",
 		Forgets: []store.Accident{store.AccidentWipe},
 		Crash:   crash,
 	}
@@ -197,10 +196,10 @@ func (s *Store) Check(context.Context) []store.Finding {
 		fs.Found = kind + ", of this host alone"
 		if slices.Contains(writesElsewhere, kind) { //mutant:file-writes-elsewhere
 			fs.Warning = true
-			fs.Found += "; it writes nothing in place, so a renewal needs free space too: when the disk is full, leases are lost; take a directory on another kind of file system (/run is a tmpfs), or keep space free"
+			fs.Found += "; it writes nothing in place, so a renewal needs free space too: when the disk is full, leases are lost; use a directory on another kind of file system (/run is a tmpfs), or keep space free"
 		}
 	case errors.Is(err, store.ErrUnsupported): // Open would have refused it
-		fs.Warning, fs.Found = true, "trusted as told, though "+err.Error()
+		fs.Warning, fs.Found = true, "trusted, as ?trust-fs=1 says, although "+err.Error()
 	default:
 		fs.Err = err
 	}
@@ -213,20 +212,20 @@ const (
 	enoughFiles = 1000
 )
 
-// checkRoom tells whether the disk is full, or nearly.
+// checkRoom reports whether the disk is full, or nearly.
 func (s *Store) checkRoom() store.Finding {
 	f := store.Finding{About: "disk"}
 	bytes, files, err := roomOnFS(s.dir)
 	switch {
 	case err != nil:
-		f.Warning, f.Found = true, fmt.Sprintf("how much room it has cannot be seen: %v", err)
+		f.Warning, f.Found = true, fmt.Sprintf("its free space is unknown: %v", err)
 	case bytes == 0 || files == 0: //mutant:file-full-disk
-		f.Err = fmt.Errorf("%w: the disk of %s is full (%d bytes and %d files free): nothing new can be locked there; make room, or take a directory on another disk", store.ErrUnavailable, s.dir, bytes, files)
+		f.Err = fmt.Errorf("%w: the disk of %s is full (%d bytes and %d files free): nothing new can be locked there; free some space, or use a directory on another disk", store.ErrUnavailable, s.dir, bytes, files)
 	case bytes < enoughBytes || files < enoughFiles:
 		f.Warning = true
-		f.Found = fmt.Sprintf("it is nearly full (%d KiB and %d files free): when it is, nothing new can be locked; make room, or take a directory on another disk", bytes>>10, files)
+		f.Found = fmt.Sprintf("it is nearly full (%d KiB and %d files free): when it is, nothing new can be locked; free some space, or use a directory on another disk", bytes>>10, files)
 	default:
-		f.Found = "it has room"
+		f.Found = "it has free space"
 	}
 	return f
 }

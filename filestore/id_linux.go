@@ -25,7 +25,7 @@ func idOf(path string) (fileID, error) {
 }
 
 // linkTo gives the open file, which has the temporary name, another one. It is
-// told by its descriptor: at the temporary name there may be another file now.
+// identified by its descriptor: another file may have the temporary name by now.
 func linkTo(f *os.File, temp, path string) error {
 	err := unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 	if err != nil {
@@ -35,7 +35,7 @@ func linkTo(f *os.File, temp, path string) error {
 }
 
 // unmapped is the owner that files have in a user namespace which does not know
-// their own, -1 where there is none. Root of the host is mostly such a one.
+// their own, -1 where every owner is known. Usually it is root of the host.
 var unmapped = sync.OnceValue(func() int {
 	ids, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil || strings.Join(strings.Fields(string(ids)), " ") == "0 0 4294967295" {

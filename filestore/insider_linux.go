@@ -11,7 +11,7 @@ import (
 )
 
 // insider names the process that has the name's file locked, from /proc/locks:
-// so the lock itself need not tell, and costs no more.
+// so the lock itself need not record it.
 func (s *Store) insider(name string) string {
 	var st unix.Stat_t
 	if unix.Lstat(s.path(name), &st) == nil {

@@ -3,5 +3,5 @@
 package filestore
 
 // insider names the process that has the name's file locked, where the system
-// can tell.
+// says so.
 func (s *Store) insider(string) string { return "another process (this system does not tell which)" }

@@ -108,7 +108,7 @@ func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error)
 	return q, nil
 }
 
-// glances is how often a file is read anew without the lock when both slots
+// glances is how often a file is read again without the lock when both slots
 // were caught while they were being written.
 const glances = 8
 

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fileID tells a file from all others while it is open.
+// A fileID distinguishes a file from all others while it is open.
 type fileID struct{ dev, ino uint64 }
 
 // openState opens a state file for reading and writing, and makes it if create
-// is set. A directory that is sticky or not ours is no obstacle: O_CREAT is
+// is set. A directory that is sticky or of another owner is no obstacle: O_CREAT is
 // only tried on a name that is not there (see protected_regular in proc(5)).
 func openState(path string, create bool, mode fs.FileMode) (f *os.File, id fileID, made bool, err error) {
 	const flags = os.O_RDWR | unix.O_NOFOLLOW // O_CLOEXEC is os's own habit //mutant:file-state-behind-a-link

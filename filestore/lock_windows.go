@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A fileID tells a file from all others while it is open.
+// A fileID distinguishes a file from all others while it is open.
 type fileID struct{}
 
 // openState opens a state file for reading and writing, and makes it if create

@@ -52,8 +52,8 @@ func makeShared(path string, mode fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// makeDir makes a part of the directory if it is missing. One of ours that has
-// not the mode that it needs in a shared directory gets it.
+// makeDir makes a part of the directory if it is missing. One that this user owns gets the
+// mode that it needs in a shared directory.
 func makeDir(path string, shared bool) error {
 	if !shared {
 		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -83,7 +83,7 @@ func makeDir(path string, shared bool) error {
 	return nil
 }
 
-// chmodDir gives a directory of ours the mode of a part of a shared one.
+// chmodDir gives a directory of this user the mode of a part of a shared one.
 func chmodDir(path string) error {
 	fd, err := openNoFollow(path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

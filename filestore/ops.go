@@ -153,8 +153,8 @@ func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try fu
 	}
 }
 
-// renew renews one hold. If an upgrade of it is pending, the dead do not stay
-// in its way, and the living are told, so that their deaths are noticed.
+// renew renews one hold. If an upgrade of it is pending, dead readers are removed, and the
+// living ones are watched, so that their deaths are noticed.
 func (s *Store) renew(now queue.Time, q *queue.Queue, h *store.Hold) (store.Renewal, []store.Process, queue.Change) {
 	r, change := q.Renew(now, h)
 	id := h.ID
@@ -174,7 +174,7 @@ func (s *Store) renew(now queue.Time, q *queue.Queue, h *store.Hold) (store.Rene
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return a, err
 	}
 	var lookOut []store.Process
@@ -275,7 +275,7 @@ const maxTests = 256
 // of the holders, and that of the waiter just before it, if there is one. Each
 // waiter looks out for the one before it and the first for the holders, so
 // that every death is seen by the one whom it concerns. Holds that have expired,
-// and are only in the way, have no death to wait for.
+// and only block the name, have no death to wait for.
 func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process, before *store.Process) {
 	for i := range q.Entries {
 		e := &q.Entries[i]

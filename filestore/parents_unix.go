@@ -18,11 +18,11 @@ import (
 )
 
 // checkParents refuses a directory if somebody else can write to a directory on
-// the way to it, from the root on and through links: he could put another in its
-// place, and those who have the one and those who have the other would hold the
-// same names. Nobody else is root, this user, and the group that shares the
-// directory, whether its mode or, on Linux, its ACL lets them write. A sticky directory, as /tmp, lets others make files and move none
-// of ours. What is missing on the way will be made, and be ours.
+// the way to it, from the root on and through links: the directory could be replaced, and
+// processes with the old one and with the new one would hold the same names. Somebody else
+// is not root, not this user, and not in the group that shares the directory, and may write
+// by the mode or, on Linux, by the ACL. In a sticky directory, such as /tmp, others can make
+// files but move none of ours. What is missing on the way is made, and owned by this user.
 func checkParents(dir string) error {
 	const maxLinks = 40 // as Linux has it
 	sharing := -1
@@ -80,8 +80,8 @@ func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 }
 
 // checkACL refuses a directory on the way to which somebody else may write by name.
-// It can have an ACL that lets him only if its mode has the group write, for these
-// bits are the most that a named one has.
+// An ACL can allow that only if the mode has group write: those bits are the most that a
+// named user gets.
 func checkACL(dir, at string, info fs.FileInfo, sharing int) error {
 	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || info.Mode().Perm()&0o020 == 0 { //mutant:file-way-acl
 		return nil

@@ -20,7 +20,7 @@ const crash = store.CrashAtOnce
 
 var _ store.Watcher = (*Store)(nil)
 
-// A process is the presence of an engine of ours in the directory.
+// A process is the presence of one of our engines in the directory.
 type process struct {
 	alive   *os.File // the FIFO whose last writer's end is the death of the process
 	entries int      // those asked for and not known to be gone
@@ -145,9 +145,8 @@ func (s *Store) dead(p store.Process) bool {
 	return !known && p != (store.Process{}) && readFIFO(s.fifo(p, liveFIFO)) == ended
 }
 
-// living reports whether the process can be seen to live: it is ours, or
-// somebody has its FIFO open for writing. That is no contrary of dead: of most
-// whose FIFO is gone neither can be said.
+// living reports whether the process is known to live: it is this one, or its FIFO is open
+// for writing. It is not the opposite of dead: of most whose FIFO is gone neither is known.
 func (s *Store) living(p store.Process) bool {
 	s.mu.Lock()
 	ours := s.procs[p] != nil
@@ -193,8 +192,8 @@ const (
 	notificationBlock = 1 << 14 // in the length: there is the size of a block
 )
 
-// wake tells the waiters who were granted. Errors do not matter, for they look
-// of themselves now and then; but one who is dead must not keep the name.
+// wake notifies the waiters that were granted. Errors do not matter, because waiters also
+// poll; but a dead one must not keep the name.
 func (s *Store) wake(ctx context.Context, woken []store.Notification) {
 	for _, h := range woken {
 		p := h.ID.Process()
@@ -246,7 +245,7 @@ func appendNotification(b []byte, h store.Notification) []byte {
 }
 
 // parseNotifications calls sink for each whole notification in b and returns what is left.
-// What cannot be read is left out, and all are told to look.
+// What cannot be read is left out, and all waiters poll.
 func (s *Store) parseNotifications(b []byte, sink func(store.Notification)) (left []byte) {
 	for len(b) >= 2 {
 		n := int(binary.LittleEndian.Uint16(b))

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Windows has no FIFOs in directories: nobody is told of a grant or a death.
+// Windows has no FIFOs in directories: there are no notifications of a grant or a death.
 // Waiters poll, and the TTL alone ends what a dead process held.
 
 const crash = store.CrashTTL

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -123,17 +124,19 @@ type stored struct {
 	*Store
 	t    *testing.T
 	hold store.Hold
+	end  func() // closes the store
 }
 
 func newStored(t *testing.T) *stored {
 	s := open(t, t.TempDir())
-	t.Cleanup(func() { s.Close() })
+	end := sync.OnceFunc(func() { s.Close() })
+	t.Cleanup(end)
 	c := store.Claim{Name: "name", ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Hour, PositionTTL: time.Hour}
 	a, err := s.Ask(t.Context(), c)
 	if err != nil || !a.Granted {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	return &stored{s, t, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}}
+	return &stored{s, t, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}, end}
 }
 
 // edit changes the bytes of the file, as a Store that comes later finds them.
@@ -245,6 +248,7 @@ func TestACorruptFileIsReportedAndLeftAlone(t *testing.T) {
 	})
 	t.Run("not a file", func(t *testing.T) {
 		s := newStored(t)
+		s.end() // Windows removes no open file
 		if err := os.Remove(s.path("name")); err != nil {
 			t.Fatal(err)
 		}

@@ -443,7 +443,7 @@ func (s *Store) told(op, name, where string, err error) error {
 	case errors.As(err, &newer):
 		return fmt.Errorf("%s %q: %w", op, name, store.NewerFormError(where, int(newer), version))
 	case errors.Is(err, errBadRecord), errors.Is(err, errOtherName), errors.Is(err, errNotRegular), isLink(err):
-		return fmt.Errorf("%w: %s %q: the state file %s: %w: it was left alone; once nobody holds the name it may be deleted", store.ErrCorrupt, op, name, where, err)
+		return fmt.Errorf("%w: %s %q: the state file %s: %w: it was not changed; delete it once nobody holds the name", store.ErrCorrupt, op, name, where, err)
 	case denied(err):
 		return fmt.Errorf("%w: %s %q in %s: %w", store.ErrDenied, op, name, s, err)
 	}

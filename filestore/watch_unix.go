@@ -29,7 +29,7 @@ var watchIdle = store.MaxPositionTTL
 func (w *watch) close() { w.f.Close() }
 
 // lookOut watches the given processes for the waiter's process, if that can be
-// told of anything.
+// notified.
 func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
 	if len(whom) == 0 {
 		return
@@ -90,7 +90,7 @@ func (s *Store) wanted(p store.Process, w *watch) bool {
 }
 
 // bury ends the entries of a dead process in the queue of the name, and wakes
-// whom that lets in.
+// the waiters that are granted.
 func (s *Store) bury(ctx context.Context, name string, p store.Process) {
 	s.do(ctx, "bury", name, false, func(now queue.Time, q *queue.Queue) queue.Change {
 		return q.Expire(now, name, func(other store.Process) bool { return other == p })

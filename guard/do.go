@@ -13,7 +13,7 @@ import (
 // Do runs fn in a transaction whose first statement is [Dialect.Check], and
 // commits it. If the server chose the transaction to end a conflict with another
 // (a serialization failure, 40001; a deadlock, 40P01 or 1213), nothing of it is
-// left, and Do begins anew, up to ten times: so fn may run several times, and
+// left, and Do starts again, up to ten times. So fn may run several times, and
 // must do nothing outside of the transaction. o may be nil.
 //
 // If l is a [holdfast.Lease], all of it ends with the lease too: the context of

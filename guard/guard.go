@@ -83,7 +83,7 @@ func (e *StaleError) Is(target error) bool { return target == holdfast.ErrLost }
 // Raises reports whether a lease raises the fence, as a write lease does, or is only
 // checked against it, as a read lease is. The error matches [holdfast.ErrUnsupported] for
 // slots, and [holdfast.ErrInvalid] if the token is not positive (on a store without
-// tokens it is 0) or the mode is none. It is for those who write a guard.
+// tokens it is 0) or the mode is not a Mode. It is for authors of a guard.
 func Raises(l Lease) (bool, error) {
 	if l.Token() <= 0 { //mutant:guard-token-positive
 		return false, fmt.Errorf("guard %q: %w: %d is no token: tokens are positive", l.Name(), holdfast.ErrInvalid, l.Token())

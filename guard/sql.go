@@ -15,7 +15,7 @@ type Dialect struct {
 	// and what it was, and returns it. It locks the row, or more, until the end
 	// of the transaction.
 	raise string
-	// tells says that raise takes the token twice, and returns the fence as the
+	// tells is true if raise takes the token twice, and returns the fence as the
 	// id that was inserted last.
 	tells bool
 	// seed takes a name and gives it a fence of 0 if it has none: for databases
@@ -38,7 +38,7 @@ const table = "table holdfast_fence"
 // the database's write lock there and then, and waits for it as long as the
 // connection's busy_timeout says; behind a statement that reads, SQLite would
 // have to turn a read lock into the write lock, and fails at once if another
-// has written meanwhile (SQLITE_BUSY): safe, but to be begun anew, which [Dialect.Do]
+// has written meanwhile (SQLITE_BUSY): safe, but it must be started again, which [Dialect.Do]
 // does not do on SQLite. The check of a read lease only reads, so a transaction that
 // writes after it can fail in that way too. Where the driver can, BEGIN IMMEDIATE
 // prevents that.
@@ -52,7 +52,7 @@ var SQLite = &Dialect{
 
 // PostgreSQL checks tokens in PostgreSQL, by any driver, under any isolation
 // level. Above READ COMMITTED a transaction that comes at the same time as another can
-// fail with a serialization failure (40001): begin it anew, as [Dialect.Do] does.
+// fail with a serialization failure (40001): start it again, as [Dialect.Do] does.
 //
 // A write lease's check locks the fence's row until the transaction ends; a read
 // lease's shares it with other readers.
@@ -67,7 +67,7 @@ var PostgreSQL = &Dialect{
 
 // MySQL checks tokens in MariaDB or MySQL with InnoDB, by
 // github.com/go-sql-driver/mysql, under any isolation level. A transaction that comes at
-// the same time as another can be chosen to end a deadlock (1213): begin it anew, as
+// the same time as another can be chosen to end a deadlock (1213): start it again, as
 // [Dialect.Do] does.
 //
 // A write lease's check locks the fence's row until the transaction ends; a read
@@ -149,7 +149,7 @@ type Tx interface {
 	// is false if there was no row.
 	QueryInt(ctx context.Context, statement string, args ...any) (n int64, found bool, err error)
 	// Exec runs a statement that returns nothing. id is the one that it inserted
-	// last, on databases that tell it.
+	// last, on databases that return it.
 	Exec(ctx context.Context, statement string, args ...any) (id int64, err error)
 }
 

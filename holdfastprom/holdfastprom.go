@@ -8,6 +8,8 @@
 //
 //	holdfast_holds                               gauge: what this process holds
 //	holdfast_wait_seconds                        histogram: from the call to the grant, or the hand-over
+//	holdfast_hold_seconds                        histogram: from the grant to the release, or the loss
+//	holdfast_last_grant_timestamp_seconds        gauge: when a claim last got its hold, in Unix time
 //	holdfast_handovers_total                     claims that got their hold inside the process, without the store
 //	holdfast_refusals_total                      claims that ended without a hold as others were ahead
 //	holdfast_losses_total                        holds that were lost
@@ -19,13 +21,14 @@
 // unclear (the store gave no answer, also not before the claim's deadline, or it is
 // indeterminate what it did), denied, corrupt, mismatch or other. A renewal that failed is
 // repeated, so it costs nothing yet; each attempt counts. A claim whose caller cancelled
-// it before the store had answered is not counted. Of the claims of an election neither waits nor
-// refusals are: a standby candidate waits for days while all is well.
+// it before the store had answered is not counted. Of the claims of an election no wait,
+// refusal or hold time is counted: a standby candidate waits for days while all is well, and the
+// terms of leaders would hide the hold times of locks.
 //
 // There is no label for the lock's name unless [Options.Label] makes one: names
 // such as invoice/42 have no bound, and each would be a series for ever.
 //
-// In the repository docs/operate.md has alerting rules.
+// In the repository docs/operate.md has alerting rules, and docs/grafana.json is a dashboard.
 package holdfastprom
 
 import (
@@ -56,6 +59,8 @@ type Collector struct {
 
 	holds     *prometheus.GaugeVec
 	waits     *prometheus.HistogramVec
+	held      *prometheus.HistogramVec
+	last      *prometheus.GaugeVec
 	handovers *prometheus.CounterVec
 	refusals  *prometheus.CounterVec
 	losses    *prometheus.CounterVec
@@ -71,8 +76,9 @@ type Collector struct {
 type series struct {
 	holds                       prometheus.Gauge
 	handovers, refusals, losses prometheus.Counter
-	waits, lateness             prometheus.Observer
+	waits, held, lateness       prometheus.Observer
 	failures                    *prometheus.CounterVec
+	last                        func() prometheus.Gauge // there is none before the first grant
 }
 
 // New returns a Collector. Register it, and set [holdfast.Options].Observer of each locker
@@ -93,8 +99,12 @@ func New(o *Options) *Collector {
 	c.holds = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "holdfast_holds", Help: "Holds that this process has.",
 	}, labels)
-	c.waits = seconds("holdfast_wait_seconds", "How long claims took from the call to the grant.",
-		0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+	long := []float64{0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
+	c.waits = seconds("holdfast_wait_seconds", "How long claims took from the call to the grant.", long...)
+	c.held = seconds("holdfast_hold_seconds", "How long holds lasted from the grant to the release or the loss.", long...)
+	c.last = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "holdfast_last_grant_timestamp_seconds", Help: "When a claim last got its hold, in Unix time.",
+	}, labels)
 	c.handovers = counter("holdfast_handovers_total", "Claims that got their hold from another of this process.")
 	c.refusals = counter("holdfast_refusals_total", "Claims that ended without a hold as others were ahead.")
 	c.losses = counter("holdfast_losses_total", "Holds that were lost.")
@@ -119,7 +129,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 }
 
 func (c *Collector) all() []prometheus.Collector {
-	return []prometheus.Collector{c.holds, c.waits, c.handovers, c.refusals, c.losses, c.failures, c.lateness}
+	return []prometheus.Collector{c.holds, c.waits, c.held, c.last, c.handovers, c.refusals, c.losses, c.failures, c.lateness}
 }
 
 // Observe is for [holdfast.Options].Observer. It does no I/O and does not block.
@@ -131,7 +141,8 @@ func (c *Collector) Observe(e holdfast.Event) {
 			s.handovers.Inc()
 		}
 		s.holds.Inc()
-		if !e.Candidate {
+		s.last().SetToCurrentTime() //mutant:prom-last
+		if !e.Candidate {           //mutant:prom-waits
 			s.waits.Observe(e.After.Seconds())
 		}
 	case holdfast.EventRefused:
@@ -139,21 +150,23 @@ func (c *Collector) Observe(e holdfast.Event) {
 			s.refusals.Inc()
 		}
 	case holdfast.EventFailed:
-		if !errors.Is(e.Err, context.Canceled) {
+		if !errors.Is(e.Err, context.Canceled) { //mutant:prom-canceled
 			s.fail("claim", e.Err)
 		}
 	case holdfast.EventRenewed:
 		s.lateness.Observe(e.After.Seconds())
 	case holdfast.EventRenewalFailed:
 		s.fail("renewal", e.Err)
-	case holdfast.EventReleased:
-		s.holds.Dec()
-		if e.Err != nil {
+	case holdfast.EventReleased, holdfast.EventLost:
+		s.holds.Dec()     //mutant:prom-holds
+		if !e.Candidate { //mutant:prom-terms
+			s.held.Observe(e.After.Seconds())
+		}
+		if e.Kind == holdfast.EventLost {
+			s.losses.Inc() //mutant:prom-loss
+		} else if e.Err != nil {
 			s.fail("release", e.Err)
 		}
-	case holdfast.EventLost:
-		s.holds.Dec()
-		s.losses.Inc()
 	}
 }
 
@@ -180,8 +193,9 @@ func reason(err error) string {
 	return "other"
 }
 
-// of returns the series of the event. All of them begin at 0 together: an
-// increase is seen from the first loss on, and a rule needs no "or vector(0)".
+// of returns the series of the event. All of them but the time of the last grant begin at 0 together: an
+// increase is seen from the first loss on, and a rule needs no "or vector(0)". What the first event itself counts is
+// no increase to Prometheus, which has not seen the 0.
 func (c *Collector) of(e holdfast.Event) *series {
 	key := [2]string{text(e.Store)}
 	if c.label != nil {
@@ -205,10 +219,11 @@ func (c *Collector) of(e holdfast.Event) *series {
 		labels["name"] = key[1]
 	}
 	s = &series{
-		holds: c.holds.WithLabelValues(values...), waits: c.waits.WithLabelValues(values...),
+		holds: c.holds.WithLabelValues(values...), waits: c.waits.WithLabelValues(values...), held: c.held.WithLabelValues(values...),
 		handovers: c.handovers.WithLabelValues(values...),
 		refusals:  c.refusals.WithLabelValues(values...), losses: c.losses.WithLabelValues(values...),
 		lateness: c.lateness.WithLabelValues(values...), failures: c.failures.MustCurryWith(labels),
+		last: func() prometheus.Gauge { return c.last.WithLabelValues(values...) },
 	}
 	for _, operation := range []string{"claim", "renewal", "release"} {
 		s.failures.WithLabelValues(operation, unclear)

@@ -110,6 +110,7 @@ func TestCollector_CountsWhatALockerDoes(t *testing.T) {
 		}
 		mem.Fail(nil)
 		three := lock("three")
+		count("holdfast_last_grant_timestamp_seconds", nil, float64(time.Now().UnixNano())/1e9)
 		mem.Fail(func(op, name string) error { return io.ErrUnexpectedEOF })
 		if err := three.Release(); !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Fatal(err)
@@ -118,6 +119,7 @@ func TestCollector_CountsWhatALockerDoes(t *testing.T) {
 		count("holdfast_failures_total", map[string]string{"operation": "release", "reason": "unclear"}, 1)
 		count("holdfast_holds", nil, 0)
 		count("holdfast_wait_seconds", nil, 3)
+		count("holdfast_hold_seconds", nil, 3)
 	})
 }
 
@@ -129,13 +131,14 @@ func TestCollector_SaysHowLongAndWhy(t *testing.T) {
 		{Kind: holdfast.EventHandedOver, After: 20 * time.Second},
 		{Kind: holdfast.EventRenewed, After: 30 * time.Millisecond},
 		{Kind: holdfast.EventRenewed, After: time.Hour},
-		{Kind: holdfast.EventLost, Err: lost},
+		{Kind: holdfast.EventLost, After: time.Hour, Err: lost},
+		{Kind: holdfast.EventLost, After: time.Hour, Err: lost, Candidate: true}, // a term: not a hold time
 		{Kind: holdfast.EventFailed, Err: holdfast.ErrDenied},
 		{Kind: holdfast.EventFailed, Err: holdfast.ErrMismatch},
 		{Kind: holdfast.EventFailed, Err: context.DeadlineExceeded},
 		{Kind: holdfast.EventFailed, Err: context.Canceled}, // by the caller: no failure
 		{Kind: holdfast.EventRenewalFailed, Err: holdfast.ErrCorrupt},
-		{Kind: holdfast.EventReleased, Err: errors.New("what?")},
+		{Kind: holdfast.EventReleased, After: 2 * time.Second, Err: errors.New("what?")},
 		{Kind: holdfast.EventKind(99)}, // of a later version
 	} {
 		e.Store = "a store"
@@ -154,12 +157,30 @@ holdfast_failures_total{operation="renewal",reason="unclear",store="a store"} 0
 # HELP holdfast_handovers_total Claims that got their hold from another of this process.
 # TYPE holdfast_handovers_total counter
 holdfast_handovers_total{store="a store"} 1
+# HELP holdfast_hold_seconds How long holds lasted from the grant to the release or the loss.
+# TYPE holdfast_hold_seconds histogram
+holdfast_hold_seconds_bucket{store="a store",le="0.001"} 0
+holdfast_hold_seconds_bucket{store="a store",le="0.005"} 0
+holdfast_hold_seconds_bucket{store="a store",le="0.025"} 0
+holdfast_hold_seconds_bucket{store="a store",le="0.1"} 0
+holdfast_hold_seconds_bucket{store="a store",le="0.5"} 0
+holdfast_hold_seconds_bucket{store="a store",le="1"} 0
+holdfast_hold_seconds_bucket{store="a store",le="2.5"} 1
+holdfast_hold_seconds_bucket{store="a store",le="5"} 1
+holdfast_hold_seconds_bucket{store="a store",le="10"} 1
+holdfast_hold_seconds_bucket{store="a store",le="30"} 1
+holdfast_hold_seconds_bucket{store="a store",le="60"} 1
+holdfast_hold_seconds_bucket{store="a store",le="300"} 1
+holdfast_hold_seconds_bucket{store="a store",le="1800"} 1
+holdfast_hold_seconds_bucket{store="a store",le="+Inf"} 2
+holdfast_hold_seconds_sum{store="a store"} 3602
+holdfast_hold_seconds_count{store="a store"} 2
 # HELP holdfast_holds Holds that this process has.
 # TYPE holdfast_holds gauge
-holdfast_holds{store="a store"} 0
+holdfast_holds{store="a store"} -1
 # HELP holdfast_losses_total Holds that were lost.
 # TYPE holdfast_losses_total counter
-holdfast_losses_total{store="a store"} 1
+holdfast_losses_total{store="a store"} 2
 # HELP holdfast_refusals_total Claims that ended without a hold as others were ahead.
 # TYPE holdfast_refusals_total counter
 holdfast_refusals_total{store="a store"} 0
@@ -198,7 +219,7 @@ holdfast_wait_seconds_bucket{store="a store",le="1800"} 2
 holdfast_wait_seconds_bucket{store="a store",le="+Inf"} 2
 holdfast_wait_seconds_sum{store="a store"} 20.3
 holdfast_wait_seconds_count{store="a store"} 2
-`)
+`, "holdfast_failures_total", "holdfast_handovers_total", "holdfast_hold_seconds", "holdfast_holds", "holdfast_losses_total", "holdfast_refusals_total", "holdfast_renewal_lateness_seconds", "holdfast_wait_seconds")
 }
 
 // A thousand names are one series, unless the user says which to tell apart.
@@ -220,7 +241,7 @@ holdfast_holds{name="order",store="s"} 1000
 	for _, c := range []struct {
 		of   *holdfastprom.Collector
 		want int
-	}{{none, 9}, {some, 18}} { // holds, waits, handovers, refusals, losses, lateness, three failures
+	}{{none, 11}, {some, 22}} { // holds, waits, hold times, last grant, handovers, refusals, losses, lateness, three failures
 		if n := testutil.CollectAndCount(c.of); n != c.want {
 			t.Errorf("%d series, want %d", n, c.want)
 		}
@@ -239,6 +260,7 @@ func TestCollector_ALabelIsAlwaysText(t *testing.T) {
 func TestCollector_IsCleanForPromlint(t *testing.T) {
 	metrics := holdfastprom.New(&holdfastprom.Options{Label: func(string) string { return "x" }})
 	metrics.Observe(holdfast.Event{Kind: holdfast.EventFailed, Store: "s", Err: holdfast.ErrDenied})
+	metrics.Observe(holdfast.Event{Kind: holdfast.EventGranted, Store: "s"})
 	problems, err := testutil.CollectAndLint(metrics)
 	if err != nil {
 		t.Fatal(err)
@@ -246,8 +268,8 @@ func TestCollector_IsCleanForPromlint(t *testing.T) {
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	if n := testutil.CollectAndCount(metrics); n != 10 {
-		t.Errorf("linted %d series, want all 10", n)
+	if n := testutil.CollectAndCount(metrics); n != 12 {
+		t.Errorf("linted %d series, want all 12", n)
 	}
 }
 
@@ -302,7 +324,7 @@ func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 		if _, err := election().Campaign(ctx); !errors.Is(err, holdfast.ErrHeld) { // it is stopped
 			t.Fatal(err)
 		}
-		for metric, want := range map[string]float64{"holdfast_holds": 1, "holdfast_wait_seconds": 0, "holdfast_refusals_total": 0} {
+		for metric, want := range map[string]float64{"holdfast_holds": 1, "holdfast_wait_seconds": 0, "holdfast_hold_seconds": 0, "holdfast_refusals_total": 0} {
 			if v := value(t, metrics, metric, nil); v != want {
 				t.Errorf("%s is %v, want %v", metric, v, want)
 			}

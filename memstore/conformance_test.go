@@ -1,7 +1,9 @@
 package memstore
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -11,6 +13,15 @@ import (
 func TestStore(t *testing.T) {
 	s := New()
 	storetest.Run(t, func(*testing.T) store.Store { return s })
+}
+
+// In a bubble years pass, and each subtest has a store of its own.
+func TestStoreForYears(t *testing.T) {
+	var stores sync.Map
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s, _ := stores.LoadOrStore(t, New())
+		return s.(*Store)
+	}, synctest.Test)
 }
 
 func TestDifferential(t *testing.T) {

@@ -165,7 +165,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (a store.Answer, err error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil { //mutant:change-without-check
+	if err := store.CheckChange(&h, turn, weight); err != nil { //mutant:change-without-check
 		return a, err
 	}
 	err = s.do(ctx, "change", h.Name, func(now queue.Time, q *queue.Queue) (change queue.Change, err error) {
@@ -264,7 +264,7 @@ func (s *Store) states(ctx context.Context, name string) (all []store.State, err
 		}
 	}
 	slices.SortFunc(all, func(a, b store.State) int { return strings.Compare(a.Name, b.Name) })
-	return all, nil
+	return all, nil //mutant:list-whole
 }
 
 // BreakHold implements [store.Inspector].
@@ -346,22 +346,23 @@ func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Chang
 	s.wake(name, change)
 }
 
-// forget drops the names of which all is over: nobody has come to them since
-// to find that out. It is called when there are twice as many names as after
-// the last time.
+// forget drops the names whose entries have all expired, which no operation has noticed
+// since. It is called when there are twice as many names as after the last time. Where an
+// entry is left, the expired ones stay too: an operation with the id of one is answered
+// "lost".
 func (s *Store) forget() {
 	now := s.now()
 	for name, n := range s.names {
-		s.wake(name, n.Expire(now, name, func(store.Process) bool { return false }))
-		if len(n.Entries) == 0 {
-			s.last = max(s.last, n.Last)
-			delete(s.names, name)
+		if len(n.State(now, name).Entries) > 0 {
+			continue
 		}
+		s.last = max(s.last, n.Last)
+		delete(s.names, name)
 	}
 	s.sweep = max(minSweep, 2*len(s.names))
 }
 
-// shrink makes a new map: one that was large keeps its room for ever.
+// shrink makes a new map: one that was large never gives its memory back.
 func (s *Store) shrink() {
 	old := s.names
 	s.names = make(map[string]*named, len(old))
@@ -369,7 +370,7 @@ func (s *Store) shrink() {
 	s.most = len(s.names)
 }
 
-// wake delivers what a change of the name tells, to waiters and to those who look.
+// wake delivers the notifications of a change of the name, to waiters and to observers.
 func (s *Store) wake(name string, change queue.Change) {
 	if len(s.looks) > 0 && change.Wrote {
 		for changed := range s.looks[name] { //mutant:watches-nobody

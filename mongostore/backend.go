@@ -198,7 +198,7 @@ func (b *backend) parse(what string, raw bson.Raw) (d stored, err error) {
 		return d, store.NewerFormError(fmt.Sprintf("%s in %s", what, b.address), int(v), form)
 	}
 	if err = bson.Unmarshal(raw, &d); err != nil || d.V != form { //mutant:mongo-foreign-document
-		err = fmt.Errorf("%w: the document of %s in %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, what, b.address)
+		err = fmt.Errorf("%w: the document of %s in %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, what, b.address)
 	}
 	return d, err
 }

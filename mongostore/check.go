@@ -59,13 +59,13 @@ func (b *backend) kind(h hello) (what string, err error) {
 	case h.Wire < leastWire:
 		return "", never(fmt.Sprintf("speaks version %d of the protocol, and locks need %d: use MongoDB 4.4 or newer", h.Wire, leastWire))
 	case len(h.Inside.Engine.Value)+len(h.Inside.Engine1.Value) > 0:
-		return "DocumentDB, an engine on PostgreSQL: what was tried works; waiters look now and then, and how safe it is against a crash or a fail-over is that PostgreSQL's matter", nil
+		return "DocumentDB, an engine on PostgreSQL: what was tried works; waiters poll, and what survives a crash or a fail-over depends on that PostgreSQL", nil
 	case h.Message == "isdbgrid":
-		return "a sharded cluster: each shard judges by its own clock", nil
+		return "a sharded cluster: each shard uses its own clock", nil
 	case h.Set != "":
 		return "replica set " + h.Set, nil
 	}
-	return "a standalone: waiters look now and then, and what its disk loses is lost; make it a replica set, of one member if need be", nil
+	return "a standalone: waiters poll, and what its disk loses is lost; turn it into a replica set, if only of one member", nil
 }
 
 // prepare makes sure, once, that the server does what locks need, and that its clock was read of late. With an error that matches
@@ -175,7 +175,7 @@ func (b *backend) race(ctx context.Context, what string, write func(i int, rev b
 		return won, err
 	}
 	if winners != 1 { //mutant:mongo-one-wins
-		return won, b.unfit(fmt.Sprintf("told %d of %d writers that they did %s a document that only one of them may %s", winners, racers, what, what))
+		return won, b.unfit(fmt.Sprintf("reported success to %d of %d writers that tried to %s a document, which only one of them may %s", winners, racers, what, what))
 	}
 	return won, nil
 }
@@ -192,24 +192,10 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	f := store.Finding{About: "server"}
 	f.Found, f.Err = b.kind(h)
 	f.Warning = h.Set == "" && h.Message != "isdbgrid"
-	all := []store.Finding{f, checkClock(h.Time.Time().Sub(wall.Add(took/2)), took/2)}
-	f = store.Finding{About: "collection", Found: b.locks.Name() + ": of those who write at once one has done it"}
+	all := []store.Finding{f, store.ClockFinding(h.Time.Time().Sub(wall.Add(took/2)), took/2+time.Millisecond)}
+	f = store.Finding{About: "collection", Found: b.locks.Name() + ": of several writers at once, exactly one succeeded"}
 	if f.Err = b.try(ctx); f.Err != nil {
 		f.Found = ""
 	}
 	return append(all, f)
-}
-
-// checkClock tells how far the server's clock is from this host's, which was
-// read to within half a round trip, and the server's to a millisecond.
-func checkClock(ahead, half time.Duration) store.Finding {
-	ahead, within := ahead.Round(time.Millisecond), half.Round(time.Millisecond)+time.Millisecond
-	found := fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
-	switch {
-	case ahead.Abs() <= within:
-		found = fmt.Sprintf("as this host's, to within %v", within)
-	case ahead < 0:
-		found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
-	}
-	return store.Finding{About: "clock", Found: found}
 }

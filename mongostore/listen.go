@@ -43,7 +43,30 @@ func processOf(p store.Process) bson.Binary { return bson.Binary{Data: p[:]} }
 // Listen implements [record.Backend]: one change stream, until Close. The error matches store.ErrUnsupported where there
 // are none.
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
-	stream, err := b.watch(ctx, p)
+	return b.follow(ctx, b.ctx, ofProcess(p), func(stream *mongo.ChangeStream) {
+		deliver(stream, p, sink)
+	}, func() { sink(record.Notification{}) })
+}
+
+// WatchRecord implements [record.NameWatcher]: a change stream of the name's document alone, which takes one of the
+// client's connections. The error matches store.ErrUnsupported where there are none.
+func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
+	watching, stop := context.WithCancel(b.ctx)
+	err = b.follow(ctx, watching, ofName(name), func(*mongo.ChangeStream) {
+		changed() //mutant:mongo-observer-not-told
+	}, changed)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+// follow opens a stream of the changes that the stages let through, and calls heard for each, until watching ends. If
+// the stream breaks it is opened anew, and then again is called: what came in between is not heard. The
+// first is opened before follow returns, or its error is returned.
+func (b *backend) follow(ctx, watching context.Context, stages bson.A, heard func(*mongo.ChangeStream), again func()) error {
+	stream, err := b.watch(ctx, stages)
 	if err != nil {
 		return b.failed(err)
 	}
@@ -52,65 +75,77 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 		for {
 			if stream != nil {
 				pause = leastPause
-				b.deliver(stream, p, sink)
+				for stream.Next(watching) {
+					heard(stream)
+				}
+				end(stream)
 			}
 			select {
-			case <-b.ctx.Done():
+			case <-watching.Done():
 				return
 			case <-time.After(pause/2 + rand.N(pause)):
 			}
 			pause = min(2*pause, mostPause)
-			if stream, err = b.watch(b.ctx, p); err != nil {
+			if stream, err = b.watch(watching, stages); err != nil {
 				stream = nil
 				continue
 			}
-			sink(record.Notification{}) //mutant:mongo-nobody-told-after-break
+			again() //mutant:mongo-nobody-told-after-break
 		}
 	})
 	return nil
 }
 
-// watch opens a stream of what is for a process, and of nothing else.
-func (b *backend) watch(ctx context.Context, p store.Process) (*mongo.ChangeStream, error) {
-	mine := bson.A{
+// end has the server forget a stream.
+func end(stream *mongo.ChangeStream) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	stream.Close(ctx)
+}
+
+// ofProcess are the stages of a stream of what is for a process, and of nothing else.
+func ofProcess(p store.Process) bson.A {
+	return bson.A{
 		object("$match", object("$or", bson.A{
 			object("fullDocument.woke.p", processOf(p)), object("updateDescription.updatedFields.woke.p", processOf(p)),
 		})),
 		object("$project", object("documentKey", int32(1), "fullDocument.woke", int32(1), "updateDescription.updatedFields.woke", int32(1))),
 	}
-	locks := b.locks.Clone(options.Collection().SetReadConcern(readconcern.Majority()))
-	return locks.Watch(mongo.NewSessionContext(ctx, nil), mine, options.ChangeStream().SetMaxAwaitTime(awaitFor))
 }
 
-// deliver delivers what a stream tells, until it breaks or the store is closed.
-func (b *backend) deliver(stream *mongo.ChangeStream, p store.Process, sink func(record.Notification)) {
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		stream.Close(ctx)
-	}()
-	for stream.Next(b.ctx) {
-		type woken struct {
-			Woke []letter `bson:"woke"`
-		}
-		var e struct {
-			Key struct {
-				ID bson.Binary `bson:"_id"`
-			} `bson:"documentKey"`
-			Made   woken `bson:"fullDocument"`
-			Change struct {
-				To woken `bson:"updatedFields"`
-			} `bson:"updateDescription"`
-		}
-		if stream.Decode(&e) != nil || len(e.Key.ID.Data) < 2 {
-			continue // it is not of holdfast
-		}
-		for _, l := range append(e.Made.Woke, e.Change.To.Woke...) {
-			record.ParseNotifications(l.Text.Data, func(n record.Notification) {
-				if n.ID.Process() == p { //mutant:mongo-letters-of-others
-					sink(n)
-				}
-			})
-		}
+// ofName are the stages of a stream that says when the document of a name is written, and not what.
+func ofName(name string) bson.A {
+	return bson.A{object("$match", object("documentKey._id", nameID(name))), object("$project", object("documentKey", int32(1)))}
+}
+
+// watch opens a stream.
+func (b *backend) watch(ctx context.Context, stages bson.A) (*mongo.ChangeStream, error) {
+	locks := b.locks.Clone(options.Collection().SetReadConcern(readconcern.Majority()))
+	return locks.Watch(mongo.NewSessionContext(ctx, nil), stages, options.ChangeStream().SetMaxAwaitTime(awaitFor))
+}
+
+// deliver delivers what a change says to a process.
+func deliver(stream *mongo.ChangeStream, p store.Process, sink func(record.Notification)) {
+	type woken struct {
+		Woke []letter `bson:"woke"`
+	}
+	var e struct {
+		Key struct {
+			ID bson.Binary `bson:"_id"`
+		} `bson:"documentKey"`
+		Made   woken `bson:"fullDocument"`
+		Change struct {
+			To woken `bson:"updatedFields"`
+		} `bson:"updateDescription"`
+	}
+	if stream.Decode(&e) != nil || len(e.Key.ID.Data) < 2 {
+		return // it is not of holdfast
+	}
+	for _, l := range append(e.Made.Woke, e.Change.To.Woke...) {
+		record.ParseNotifications(l.Text.Data, func(n record.Notification) {
+			if n.ID.Process() == p { //mutant:mongo-letters-of-others
+				sink(n)
+			}
+		})
 	}
 }

@@ -38,11 +38,12 @@
 // the newest one.
 //
 // On a replica set or a sharded cluster waiters are woken by a change stream, one a process, which tells a grant once a
-// majority has it. On a standalone, and for a user who may not watch, they poll, in growing pauses.
+// majority has it. On a standalone, and for a user who may not watch, they poll, in growing pauses. So do observers of elections:
+// each name that is observed has a change stream, which takes one of the client's connections.
 //
 // If you come from DistributedLock.MongoDB of .NET, its options are here under other names. Its collection is in [Options]. The rest
 // is in holdfast.Options: the expiry (30 s by default) is TTL, the cadence of the extension (a third of that) is RenewEvery, and the
-// busy wait (10 ms to 800 ms) is PollMin and PollMax, which count only where no change stream wakes waiters. Documents of that
+// busy wait (2 ms to 800 ms) is PollMin and PollMax, which count only where no change stream wakes waiters. Documents of that
 // library are foreign here, and left alone.
 //
 // # Requirements
@@ -78,7 +79,7 @@
 // These actions on the collection suffice:
 //
 //	find, insert, update   to lock
-//	changeStream           to be woken; without, waiters poll
+//	changeStream           to be woken; without, waiters and observers of elections poll
 //	createIndex            to make the index; without, have somebody make it, or documents stay
 package mongostore
 

@@ -75,7 +75,7 @@ func checkVersion(f facts) store.Finding {
 
 func checkReads(f facts) store.Finding {
 	if f.versions == 0 {
-		return store.Finding{About: "reading", Found: "READ_COMMITTED_SNAPSHOT is off: a read waits for whoever has the row locked"}
+		return store.Finding{About: "reading", Found: "READ_COMMITTED_SNAPSHOT is off: a read waits for any transaction that has the row locked"}
 	}
 	return store.Finding{About: "reading", Found: "READ_COMMITTED_SNAPSHOT is on: reads wait for nobody"}
 }
@@ -107,7 +107,7 @@ func mayUse(address string, has [][]int64) error {
 	for _, r := range has { // there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema
 		switch {
 		case r[0] == 0 && (r[5] == 0 || r[6] == 0):
-			return fmt.Errorf("%w: a table of %s is not there for this user, who may not make it (CREATE TABLE, and ALTER on the schema): have somebody make it who may", store.ErrDenied, address)
+			return fmt.Errorf("%w: a table of %s is not there for this user, who may not create it (CREATE TABLE, and ALTER on the schema): ask an administrator to create it", store.ErrDenied, address)
 		case r[0] != 0 && (r[1] == 0 || r[2] == 0 || r[3] == 0):
 			return fmt.Errorf("%w: this user may not SELECT, INSERT and UPDATE on the tables of %s", store.ErrDenied, address)
 		}

@@ -56,7 +56,7 @@ func (b *backend) failed(err error) error {
 	case is(err, loginDenied, loginDenied2, databaseDenied, objectDenied, columnDenied, createDenied, schemaDenied):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case is(err, badColumn, noDefault):
-		return fmt.Errorf("%w: %w: the table is not of this holdfast", store.ErrCorrupt, err)
+		return fmt.Errorf("%w: %w: the table was not made by this version of holdfast", store.ErrCorrupt, err)
 	case is(err, readOnly):
 		return fmt.Errorf("it is read-only, as a replica is: locks need the primary: %w", err)
 	case is(err, openTransaction):

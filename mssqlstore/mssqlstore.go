@@ -24,7 +24,7 @@
 // hint and no application lock takes part. Each request sets what it depends on: READ COMMITTED, XACT_ABORT, no implicit
 // transactions, no ROWCOUNT, a LOCK_TIMEOUT of three seconds. It goes by sp_executesql, so a connection of yours keeps its own
 // settings. A connection with an open transaction is refused (store.ErrUnsupported). READ_COMMITTED_SNAPSHOT may be on or
-// off; if it is off, a read waits for whoever has the row locked. A row that somebody else has locked delays only that name. If
+// off; if it is off, a read waits for any transaction that has the row locked. A row that somebody else has locked delays only that name. If
 // it is the row of a session that stays locked, all that the session keeps goes into another before it ends.
 //
 // Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; what was not
@@ -145,5 +145,5 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 // Describe implements [record.Backend].
 func (b *backend) Describe() store.Description {
 	return b.Description("a fail-over to a replica that commits asynchronously can lose the newest grants, and so can a crash of a server with DELAYED_DURABILITY; " +
-		"then two may hold a name until the TTL of the first is over")
+		"then two may hold a name until the first one's TTL has passed")
 }

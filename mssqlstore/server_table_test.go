@@ -237,10 +237,10 @@ func TestTheCheckTellsWhatItFinds(t *testing.T) {
 	finds("clock", "this host's")
 	finds("reading", "READ_COMMITTED_SNAPSHOT")
 	finds("disk", "")
-	finds("table", "at the first use")
+	finds("table", "first use creates it")
 	if there, err := s.b.checkTables(t.Context()); err != nil || there {
 		t.Errorf("the check made the table: %v, %v", there, err)
 	}
 	mustHold(t, s, mutex("n"))
-	finds("table", "there")
+	finds("table", "exists")
 }

@@ -2,10 +2,12 @@ package mysqlstore
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/row"
@@ -17,41 +19,63 @@ type facts struct {
 	now                           int64
 	readOnly, flush, binlog, sync int
 	fit                           int64
-	nodes                         int // of a Galera cluster; 0: it is none
+	nodes                         sql.NullInt64 // of a Galera cluster; 0: it is none
+	group                         int           // 2: of Group Replication, with many primaries
 	clock                         store.Finding
 }
 
+// seenFor is for how long the first check goes by what prepare has seen of the tables: each process checks once its first operation has ended.
+const seenFor = 5 * time.Second
+
 // Check implements [record.Backend].
 func (b *backend) Check(ctx context.Context) []store.Finding {
-	f, seen, err := b.inspect(ctx)
+	f, err := b.facts(ctx)
+	all := b.seen.Swap(nil)
+	if err == nil && (all == nil || store.Now() > all.at.Add(seenFor)) { //mutant:mysql-seen-long-ago
+		all, err = b.look(ctx)
+	}
 	if err != nil {
 		return []store.Finding{{About: "server", Err: row.Known(b.failed(err))}}
 	}
-	if n := b.galera(ctx); n > 0 {
-		f.nodes = n
-	}
-	all := []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f, seen)}
-	all = append(all, checkGalera(f.nodes)...)
-	return append(all, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
+	found := []store.Finding{b.checkVersion(f), b.CheckRole(f.role()), b.CheckDisk(f.forgets()), b.checkConnection(f), f.clock, b.checkRights(ctx, f, all)}
+	found = append(found, checkGalera(int(f.nodes.Int64))...)
+	found = append(found, b.checkGroup(f.group)...)
+	return append(found, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
 }
 
-// galera is how many nodes the Galera cluster has that the server is one of, or 0.
-func (b *backend) galera(ctx context.Context) (nodes int) {
-	var name string
-	err := b.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'").Scan(&name, &nodes)
-	if err != nil { // most servers have no such row
-		return 0
+// facts asks for them. What a server counts is in another place on each, so each takes the name of the other for a comment.
+func (b *backend) facts(ctx context.Context) (f facts, err error) {
+	conn, err := b.db.Conn(ctx) // so that to connect and log in is no part of the round trip by which the clock is read
+	if err != nil {
+		return f, err
 	}
-	return nodes
+	defer conn.Close()
+	sent := time.Now()
+	err = conn.QueryRowContext(ctx, "SELECT @@version,CURRENT_USER(),"+b.now()+",@@read_only,@@innodb_flush_log_at_trx_commit,@@log_bin,@@sync_binlog,"+fit+
+		",(SELECT CAST(MAX(VARIABLE_VALUE) AS SIGNED) FROM /*!80001 performance_schema *//*M! information_schema */.global_status WHERE VARIABLE_NAME='wsrep_cluster_size')"+
+		",/*M! 0*//*!80001 (SELECT COUNT(*) FROM performance_schema.global_variables WHERE VARIABLE_NAME='group_replication_group_name' AND VARIABLE_VALUE<>''"+
+		" OR VARIABLE_NAME='group_replication_single_primary_mode' AND VARIABLE_VALUE='OFF')*/").
+		Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.fit, &f.nodes, &f.group)
+	f.clock = row.CheckClock(f.now, sent)
+	return f, err
 }
 
-// checkGalera warns of a cluster whose nodes all take writes.
+// checkGroup refuses a group all of whose members take writes.
+func (b *backend) checkGroup(group int) []store.Finding {
+	if group < 2 { //mutant:mysql-many-primaries
+		return nil
+	}
+	return []store.Finding{{About: "Group Replication", Err: fmt.Errorf("%w: %s is of a group with many primaries, which was never tested with locks: "+
+		"have one primary (group_replication_switch_to_single_primary_mode)", store.ErrUnsupported, b.Address)}}
+}
+
+// checkGalera warns of a cluster of Galera, by how many nodes it has.
 func checkGalera(nodes int) []store.Finding {
 	if nodes == 0 { //mutant:mysql-galera
 		return nil
 	}
-	return []store.Finding{{About: "Galera", Warning: true, Found: fmt.Sprintf("a node of a Galera cluster of %d: this was never tested; a node can read an older state than another has written (wsrep_sync_wait), "+
-		"so have all who lock use one and the same node, and check the token", nodes)}}
+	return []store.Finding{{About: "Galera", Warning: true, Found: fmt.Sprintf("a node of a Galera cluster of %d: each node judges by its own clock what has expired, so two that differ can let two hold a lock: "+
+		"have all users of a lock connect to the same node, and check the token", nodes)}}
 }
 
 func (b *backend) checkVersion(f facts) store.Finding {
@@ -62,7 +86,7 @@ func (b *backend) checkVersion(f facts) store.Finding {
 	found := store.Finding{About: "version", Found: kind + f.version}
 	if need := tooOld(f.version); need != "" {
 		found.Warning = true
-		found.Found += ": the oldest that is known to do is " + need
+		found.Found += ": the oldest version known to work is " + need
 	}
 	return found
 }
@@ -93,7 +117,7 @@ func (b *backend) checkConnection(f facts) store.Finding {
 
 // checkRights tells whether the tables are there and are ours, and whether this user may do what locks need. A statement
 // that touches no row asks for the right to delete, which no column has.
-func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) store.Finding {
+func (b *backend) checkRights(ctx context.Context, f facts, seen *look) store.Finding {
 	const about = "table"
 	name, host, _ := strings.Cut(f.user, "@")
 	grants, schema := "", ""
@@ -111,14 +135,14 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen []tableSeen) st
 		return row.CheckTable(b.o.Table, false, false, grants)
 	case missing != nil && b.hasRole(ctx): //mutant:mysql-role-is-not-seen
 		return store.Finding{About: about, Warning: true, Run: schema + grants,
-			Found: fmt.Sprintf("there is no table %s on %s, and whether a role of this user may make it (CREATE) was not seen: the first claim tells; if it is refused, have somebody make it who may", b.o.quoted(missing), b.Address)}
+			Found: fmt.Sprintf("there is no table %s on %s, and whether a role of this user may create it (CREATE) is unknown: the first claim will show; if that is refused, ask an administrator to create it", b.o.quoted(missing), b.Address)}
 	case missing != nil:
 		return store.Finding{About: about, Run: schema + grants,
-			Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, or it has no right to make it (CREATE) that could be found: have somebody make it who may", store.ErrDenied, b.o.quoted(missing), b.Address)}
+			Err: fmt.Errorf("%w: there is no table %s on %s that this user may use, and no right to create it (CREATE) was found: ask an administrator to create it", store.ErrDenied, b.o.quoted(missing), b.Address)}
 	}
-	for i := range seen {
+	for i := range seen.of {
 		for _, right := range []string{"SELECT", "INSERT", "UPDATE"} {
-			if !slices.Contains(strings.Split(seen[i].rights, ","), right) {
+			if !slices.Contains(strings.Split(seen.of[i].rights, ","), right) {
 				return store.Finding{About: about, Run: grants, Err: fmt.Errorf("%w: this user has no right to %s in the table %s of %s", store.ErrDenied, right, all[i], b.Address)}
 			}
 		}

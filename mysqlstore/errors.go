@@ -53,9 +53,9 @@ func (b *backend) failed(err error) error {
 	case is(err, databaseDenied, loginDenied, loginDenied2, tableDenied, columnDenied, rightNeeded):
 		return fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case is(err, noDatabase, unknownDatabase):
-		return fmt.Errorf("%w: %w: make the database, or name another", store.ErrInvalid, err)
+		return fmt.Errorf("%w: %w: create the database, or name another", store.ErrInvalid, err)
 	case is(err, badColumn, noDefault):
-		return fmt.Errorf("%w: %w: the table is not of this holdfast", store.ErrCorrupt, err)
+		return fmt.Errorf("%w: %w: the table was not made by this version of holdfast", store.ErrCorrupt, err)
 	case is(err, readOnlyServer, readOnlySession, readOnlyMode, readOnlyInnoDB):
 		return fmt.Errorf("it is read-only, as a replica is: locks need the primary: %w", err)
 	case is(err, statementBinlog):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,13 +16,21 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// atEachLevel runs f under each isolation level that is taken, on both servers.
+// atEachLevel runs f under each isolation level that is taken, on both servers, and on MariaDB also as 11.8 is by default: what
+// somebody has changed while a transaction waited for it is an error.
 func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, dsn string)) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
 		for _, level := range []string{"READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"} {
 			t.Run(level, func(t *testing.T) {
 				b := backendOn(t, with(dsn, isolation(t, dsn, level)), apart())
+				defer b.Close()
+				f(t, b, dsn)
+			})
+		}
+		if iso := isolation(t, dsn, "SERIALIZABLE"); strings.HasPrefix(iso, "tx_") {
+			t.Run("SERIALIZABLE, told of changes", func(t *testing.T) {
+				b := backendOn(t, with(dsn, iso, "innodb_snapshot_isolation=ON"), apart())
 				defer b.Close()
 				f(t, b, dsn)
 			})
@@ -162,6 +171,26 @@ func TestACountHidesNoNoteFromAnother(t *testing.T) {
 			t.Errorf("a swap beside another count: %+v, %v, want it done, and no word of the inbox", out, err)
 		}
 	})
+}
+
+// Who gives back a name with nobody behind it counts no notes, and does not say that there are none.
+func TestAnIdleSwapCountsNoNotes(t *testing.T) {
+	s := newShared(t)
+	ctx, b := t.Context(), s.b
+	if told, err := b.Swap(ctx, &record.Swap{Name: "n", Data: []byte("d")}); err != nil || !told.Done || !told.Inbox {
+		t.Fatalf("%+v, %v", told, err)
+	}
+	r, err := b.Load(ctx, "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle := &record.Swap{Name: "n", Old: r, Data: []byte("i"), Idle: true}
+	if q := b.swap(idle, parseVersion(r.Version), version{rev: 1}); strings.Contains(q, b.notes) {
+		t.Errorf("it reads the notes: %s", q)
+	}
+	if told, err := b.Swap(ctx, idle); err != nil || !told.Done || !told.Told || told.Inbox {
+		t.Errorf("%+v, %v, want done, and nothing of the inbox", told, err)
+	}
 }
 
 // A swap that was refused before only joins.

@@ -66,13 +66,13 @@
 // # Requirements
 //
 // MariaDB 10.6 or newer, or MySQL 8.0.1 or newer, and InnoDB. The statements are
-// the same for both. Every change is tested on MariaDB 10.11, and what differs
-// on MySQL is tested on MySQL 9.7. To run all tests on a server, set
+// the same for both; docs/stores.md says which they were tested on. To run all tests on a server, set
 // HOLDFAST_TEST_MYSQL to its DSN. The
 // connections go to the primary: a proxy that sends reads elsewhere (read/write
-// split) must be told not to. Of a cluster whose nodes all take writes (Galera, Group Replication), all
-// processes use one node at a time: another may be behind, and takes a session that it has not
-// heard of for one that has ended. Statement-based replication works under
+// split) must be told not to. Of a Galera cluster all
+// processes should use one node at a time: two nodes exclude each other, also while one is behind, as what both write is
+// certified, but each judges by its own clock what has expired. A group of Group Replication has one primary
+// (group_replication_single_primary_mode): one with many was never tested, and doctor refuses it. Statement-based replication works under
 // REPEATABLE READ; with binlog_format=STATEMENT and READ COMMITTED InnoDB
 // refuses every write, ours too.
 //
@@ -88,6 +88,7 @@ package mysqlstore
 import (
 	"database/sql"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -121,9 +122,10 @@ type backend struct {
 	*row.Base
 	db                *sql.DB
 	o                 Options
-	records, sessions string       // the tables, in SQL
-	notes             string       // of those who want a name
-	clock             func() int64 // nil but in tests: the server's clock
+	records, sessions string               // the tables, in SQL
+	notes             string               // of those who want a name
+	clock             func() int64         // nil but in tests: the server's clock
+	seen              atomic.Pointer[look] // before the first operation, for the first check
 }
 
 var _ record.Backend = (*backend)(nil)
@@ -157,6 +159,6 @@ func newBackend(db *sql.DB, o *Options) (*backend, error) {
 
 // Describe implements [record.Backend].
 func (b *backend) Describe() store.Description {
-	return b.Description("a fail-over to a replica that is not synchronous can lose the newest grants; then two may hold a name until the TTL of the first is over. " +
-		"So can a crash of a server whose innodb_flush_log_at_trx_commit is not 1; then two may hold a name until one of them gives it back, as the first is not told")
+	return b.Description("a fail-over to a replica that is not synchronous can lose the newest grants; then two may hold a name until the first one's TTL has passed. " +
+		"So can a crash of a server whose innodb_flush_log_at_trx_commit is not 1; then two may hold a name until one of them gives it back, as the first does not learn of it")
 }

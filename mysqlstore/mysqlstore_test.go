@@ -123,6 +123,12 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
 }
 
+func TestTheSuitePassesOnMySQL(t *testing.T) {
+	t.Parallel()
+	db := dbOn(t, testserver.MariaDBDSN(testserver.SharedMySQL9(t)))
+	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
+}
+
 // backendOn is a backend with tables that are there.
 func backendOn(t testing.TB, dsn string, o *Options) *backend {
 	t.Helper()

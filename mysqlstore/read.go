@@ -118,19 +118,24 @@ func (b *backend) read(ctx context.Context, query string, f func(*read)) error {
 // mostNotes is how many rows of notes are read at a time.
 const mostNotes = 1024
 
-// Load implements [record.Backend]: one statement, so it reads both tables as they were at one instant.
+// Load implements [record.Backend]: one statement, so it reads both tables as they were at one instant. The clock is a row of its own, as what
+// is not there has none; to join the record to it took a server twice as long.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	if err := b.prepare(ctx); err != nil {
 		return record.Record{}, err
 	}
 	var r read
 	var notes []*read
-	err := b.read(ctx, "("+b.columns()+" FROM (SELECT 1 AS one) AS o LEFT JOIN "+b.records+" ON name="+text(name)+
-		") UNION ALL (SELECT 0,1,NULL,NULL,id,NULL,data FROM "+b.notes+" WHERE name="+text(name)+" ORDER BY id LIMIT "+number(mostNotes)+")", func(one *read) {
-		if one.note > 0 {
+	err := b.read(ctx, "SELECT "+b.now()+","+fit+",NULL,NULL,NULL,NULL,NULL UNION ALL SELECT 0,1,name,form,rev,taken,data FROM "+b.records+" WHERE name="+text(name)+
+		" UNION ALL (SELECT 0,1,NULL,NULL,id,NULL,data FROM "+b.notes+" WHERE name="+text(name)+" ORDER BY id LIMIT "+number(mostNotes)+")", func(one *read) {
+		switch now := r.Now; {
+		case one.note > 0:
 			notes = append(notes, one)
-		} else {
+		case one.Now == 0:
 			r = *one
+			r.Now = now
+		default:
+			r.Now = one.Now
 		}
 	})
 	if err = first(err, r.Err); err != nil {

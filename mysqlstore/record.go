@@ -83,7 +83,8 @@ const isFree = "r.name/*!80001 =unlocked AND CONCAT(unlocked)*/=" //mutant:mysql
 const (
 	refusedOurs = 1
 	refusedForm = 2 // the row is not of this form
-	doneEmpty   = 3 // and one more for each note that was not taken in
+	doneIdle    = 3 // nobody has counted
+	doneEmpty   = 4 // and one more for each note that was not taken in
 )
 
 // Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that adds rows
@@ -103,7 +104,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		err = nil
 	case err != nil:
 		return out, err
-	case told >= doneEmpty:
+	case told >= doneIdle:
 		out = record.Outcome{Done: true, Told: true, Inbox: told == doneEmpty} //mutant:mysql-inbox-is-empty
 		next.taken = b.discard(ctx, next.taken)
 		out.Now.Version = next.String()
@@ -124,7 +125,11 @@ func (b *backend) swap(s *record.Swap, old, next version) string {
 	written := b.written(b.now(), 0)
 	// What waits is counted with the row locked. A note whose transaction has not ended is skipped: it comes later. The lock is shared,
 	// so that a first write, which has no row to lock, hides no note from another count.
+	// Whoever gives back a name with nobody behind it needs no count: the next that takes it counts.
 	tells := func(of string) string {
+		if s.Idle { //mutant:mysql-idle-counts
+			return number(next.rev) + "+0*LAST_INSERT_ID(" + number(doneIdle) + ")"
+		}
 		return number(next.rev) + "+0*LAST_INSERT_ID(" + number(doneEmpty) + "+(SELECT COUNT(*) FROM " + b.notes + " AS n WHERE n.name=" + of +
 			" AND n.id NOT IN (" + next.list() + ") " + skipsLocked + "))"
 	}

@@ -21,20 +21,26 @@ import (
 type couple struct {
 	primary, replica *testserver.Server
 	promoted         atomic.Bool
+	replicaSQL       string // what the server calls a replica in its statements
 }
 
 func newCouple(t *testing.T) *couple {
 	t.Helper()
 	c := &couple{}
 	for i, to := range []**testserver.Server{&c.primary, &c.replica} {
-		*to = testserver.MariaDB(t, "--log-bin", "--server-id="+number(int64(i+1)))
+		*to = testserver.MariaDB(t, "--log-bin", "--server-id="+number(int64(i+1)), "--loose-gtid-mode=ON", "--loose-enforce-gtid-consistency=ON")
 	}
 	host, port, err := net.SplitHostPort(c.primary.Addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustExec(t, c.dbOn(t, c.replica), "CHANGE MASTER TO MASTER_HOST='"+host+"', MASTER_PORT="+port+", MASTER_USER='root', MASTER_USE_GTID=slave_pos")
-	mustExec(t, c.dbOn(t, c.replica), "START SLAVE")
+	c.replicaSQL = "REPLICA"
+	follow := "CHANGE REPLICATION SOURCE TO SOURCE_HOST='" + host + "', SOURCE_PORT=" + port + ", SOURCE_USER='root', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1"
+	if strings.HasPrefix(isolation(t, testserver.MariaDBDSN(c.replica.Addr), ""), "tx_") {
+		c.replicaSQL, follow = "SLAVE", "CHANGE MASTER TO MASTER_HOST='"+host+"', MASTER_PORT="+port+", MASTER_USER='root', MASTER_USE_GTID=slave_pos"
+	}
+	mustExec(t, c.dbOn(t, c.replica), follow)
+	mustExec(t, c.dbOn(t, c.replica), "START "+c.replicaSQL)
 	return c
 }
 
@@ -75,7 +81,7 @@ func (c *couple) isCut(t *testing.T, s *Store, names, sessions int) {
 		err := db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM "+s.b.records+" WHERE idle=0),(SELECT COUNT(*) FROM "+s.b.sessions+")").Scan(&n, &m)
 		return err == nil && n == names && m == sessions
 	})
-	mustExec(t, db, "STOP SLAVE")
+	mustExec(t, db, "STOP "+c.replicaSQL)
 }
 
 // failOver has the replica take the place of the primary.

@@ -58,7 +58,7 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	}
 	b.SweepInTime(b.sweep)
 	now, of := b.now(), " WHERE id="+text(id[:]) //mutant:mysql-session-by-its-key
-	told, _, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires="+
+	told, _, err := b.decide(ctx, "UPDATE "+b.sessions+" SET expires="+
 		"GREATEST(expires,"+now+"+ttl)"+ //mutant:mysql-renewed-back
 		",calls=calls+0*"+answers("calls")+of+" AND "+
 		"expires>"+now+ //mutant:mysql-renewed-when-over
@@ -77,6 +77,17 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return 0, first(b.unfit(fits), store.ErrLost)
 }
 
+// decide does a statement on the row of a session, and again as often as somebody has changed the row since it began to wait for it: under
+// SERIALIZABLE MariaDB 11.8 says so, and does nothing. Each time it was somebody else who got on.
+func (b *backend) decide(ctx context.Context, statement string) (told, changed int64, err error) {
+	for {
+		told, changed, err = b.tell(ctx, statement)
+		if !is(err, recordChanged) || ctx.Err() != nil { //mutant:mysql-record-changed
+			return told, changed, err
+		}
+	}
+}
+
 func first(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -91,7 +102,7 @@ func (b *backend) write(ctx context.Context, id session.ID, set string) error {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	_, n, err := b.tell(ctx, "UPDATE "+b.sessions+" SET "+set+" WHERE id="+text(id[:])+commits)
+	_, n, err := b.decide(ctx, "UPDATE "+b.sessions+" SET "+set+" WHERE id="+text(id[:])+commits)
 	if err != nil || n > 0 {
 		return err
 	}
@@ -115,14 +126,14 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	if err := b.prepare(ctx); err != nil {
 		return nil, err
 	}
-	return row.JudgeSessions(ids, func() ([]row.Left, error) { return b.look(ctx, ids) }, func(id session.ID) (bool, error) {
-		_, n, err := b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+" AND expires<="+b.now()+" AND expires<>0"+commits) //mutant:mysql-end-is-final
+	return row.JudgeSessions(ids, func() ([]row.Left, error) { return b.lives(ctx, ids) }, func(id session.ID) (bool, error) {
+		_, n, err := b.decide(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+" AND expires<="+b.now()+" AND expires<>0"+commits) //mutant:mysql-end-is-final
 		return n > 0, err
 	})
 }
 
-// look reads the rows of sessions.
-func (b *backend) look(ctx context.Context, ids []session.ID) (all []row.Left, err error) {
+// lives reads the rows of sessions.
+func (b *backend) lives(ctx context.Context, ids []session.ID) (all []row.Left, err error) {
 	var in []string
 	for i := range ids {
 		in = append(in, text(ids[i][:]))

@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"strings"
-	"time"
 
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
@@ -88,10 +88,11 @@ func (o *Options) filled() (all Options, err error) {
 // prepare makes sure, once, that the tables are there and are ours.
 func (b *backend) prepare(ctx context.Context) error {
 	return b.Prepare(ctx, func() (bool, error) {
-		_, all, err := b.inspect(ctx)
+		all, err := b.look(ctx)
 		if err != nil {
 			return false, b.failed(err)
 		}
+		b.seen.Store(all)
 		missing, err := b.ours(all)
 		return missing == nil, err
 	}, func() error {
@@ -111,64 +112,70 @@ type tableSeen struct {
 	rights      string            // what it may do
 }
 
-// inspect asks for the facts and for what the tables are, and writes nothing.
-func (b *backend) inspect(ctx context.Context) (f facts, all []tableSeen, err error) {
-	conn, err := b.db.Conn(ctx) // so that to connect and log in is no part of the round trip by which the clock is read
-	if err != nil {
-		return f, nil, err
-	}
-	defer conn.Close()
-	var of []string
+// A look is what the tables were at an instant.
+type look struct {
+	of []tableSeen
+	at store.Instant
+}
+
+// look asks what the tables are, and writes nothing. This is the dearest statement that there is: columns and engines are asked for apart, and those
+// of all tables at once, as a join of the two took a server four times as long.
+func (b *backend) look(ctx context.Context) (*look, error) {
+	var names []string
 	for i := range tables {
-		is := func(in string) string {
-			return in + ".TABLE_SCHEMA=" + b.database() + " AND " + in + ".TABLE_NAME='" + b.o.Table + tables[i].suffix + "'"
-		}
-		of = append(of, "SELECT "+number(int64(i))+" AS i,ENGINE AS e,COLUMN_NAME AS n,COLUMN_TYPE AS k,IS_NULLABLE AS d,COLUMN_KEY AS p,EXTRA AS x,PRIVILEGES AS r "+
-			"FROM information_schema.TABLES AS t JOIN information_schema.COLUMNS AS c WHERE "+is("t")+" AND "+is("c"))
+		names = append(names, "'"+b.o.Table+tables[i].suffix+"'")
 	}
-	sent := time.Now()
-	rows, err := conn.QueryContext(ctx, "SELECT @@version,CURRENT_USER(),"+b.now()+",@@read_only,@@innodb_flush_log_at_trx_commit,@@log_bin,@@sync_binlog,"+fit+
-		",i,e,n,k,d,p,x,r FROM (SELECT 1 AS one) AS o LEFT JOIN ("+strings.Join(of, " UNION ALL ")+") AS s ON 1=1")
+	of := " WHERE TABLE_SCHEMA=" + b.database() + " AND TABLE_NAME IN (" + strings.Join(names, ",") + ")"
+	rows, err := b.db.QueryContext(ctx, "SELECT @@lower_case_table_names,s.* FROM ("+
+		"SELECT TABLE_NAME,'' AS e,COLUMN_NAME,COLUMN_TYPE,IS_NULLABLE,COLUMN_KEY,EXTRA,PRIVILEGES FROM information_schema.COLUMNS"+of+
+		" UNION ALL SELECT TABLE_NAME,ENGINE,'','','','','','' FROM information_schema.TABLES"+of+") AS s")
 	if err != nil {
-		return f, nil, err
+		return nil, err
 	}
 	defer rows.Close()
-	all = make([]tableSeen, len(tables))
+	all := &look{make([]tableSeen, len(tables)), store.Now()}
 	for rows.Next() {
-		var i sql.NullInt64
-		var engine, name, kind, null, key, extra, rights sql.NullString
-		if err := rows.Scan(&f.version, &f.user, &f.now, &f.readOnly, &f.flush, &f.binlog, &f.sync, &f.fit, &i, &engine, &name, &kind, &null, &key, &extra, &rights); err != nil {
-			return f, nil, err
+		var folds int
+		var table string
+		var engine, name, kind, null, key, extra, rights sql.NullString // a view has no engine, and for some modes what is empty is NULL
+		if err := rows.Scan(&folds, &table, &engine, &name, &kind, &null, &key, &extra, &rights); err != nil {
+			return nil, err
 		}
-		if f.clock.About == "" {
-			f.clock = row.CheckClock(f.now, sent)
-		}
-		if !i.Valid {
-			continue
-		}
-		t := &all[i.Int64]
-		if t.columns == nil {
-			t.engine, t.rights, t.columns = strings.ToLower(engine.String), strings.ToUpper(rights.String), map[string]string{}
-		}
-		is := strings.ToLower(kind.String)
-		if !strings.HasPrefix(is, "var") {
-			is, _, _ = strings.Cut(is, "(") // a width of integers means nothing, and MySQL tells none
-		}
-		if null.String == "NO" {
-			is += " NOT NULL"
-		}
-		t.columns[strings.ToLower(name.String)] = strings.TrimSpace(is + " " + strings.ToUpper(extra.String))
-		if key.String == "PRI" {
-			t.key = strings.TrimPrefix(t.key+","+name.String, ",")
+		for i := range tables {
+			if is := b.o.Table + tables[i].suffix; table == is || folds != 0 && strings.EqualFold(table, is) { //mutant:mysql-tables-by-their-case
+				all.of[i].add(engine.String, name.String, kind.String, null.String, key.String, extra.String, rights.String)
+			}
 		}
 	}
-	return f, all, rows.Err()
+	return all, rows.Err()
+}
+
+// add adds what was read of a table: its engine, or one of its columns.
+func (t *tableSeen) add(engine, name, kind, null, key, extra, rights string) {
+	if name == "" {
+		t.engine = strings.ToLower(engine)
+		return
+	}
+	if t.columns == nil {
+		t.rights, t.columns = strings.ToUpper(rights), map[string]string{}
+	}
+	is := strings.ToLower(kind)
+	if !strings.HasPrefix(is, "var") {
+		is, _, _ = strings.Cut(is, "(") // a width of integers means nothing, and MySQL tells none
+	}
+	if null == "NO" {
+		is += " NOT NULL"
+	}
+	t.columns[strings.ToLower(name)] = strings.TrimSpace(is + " " + strings.ToUpper(extra))
+	if key == "PRI" {
+		t.key = strings.TrimPrefix(t.key+","+name, ",")
+	}
 }
 
 // ours reports whether the tables are ours, and which of them is missing, or nil.
-func (b *backend) ours(all []tableSeen) (missing *table, err error) {
+func (b *backend) ours(all *look) (missing *table, err error) {
 	for i := range tables {
-		t, have := &tables[i], &all[i]
+		t, have := &tables[i], &all.of[i]
 		if have.columns == nil {
 			missing = t
 			continue

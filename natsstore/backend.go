@@ -272,6 +272,9 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if err != nil {
 		return out, b.failed(err)
 	}
+	if s.Lost && s.Join != nil { //mutant:nats-lost-swap-is-sent
+		return b.join(ctx, k, s.Name, s.Join.Notes)
+	}
 	old := parseVersion(s.Old.Version)
 	if old.seq > 0 && old.which != k.which { //mutant:nats-version-of-another-bucket
 		return out, nil // refused

@@ -69,3 +69,18 @@ func TestASessionThatNobodyRenewsIsForgotten(t *testing.T) {
 		t.Fatalf("%d sessions are kept, want the one that is renewed and the one that was just begun", len(b.own))
 	}
 }
+
+// Who knows that its swap would be refused leaves its note in one message.
+func TestANoteOfALostSwapIsOneMessage(t *testing.T) {
+	t.Parallel()
+	b := backendOn(t, testserver.SharedNATS(t), apart())
+	before := b.nc.Stats().OutMsgs
+	note := record.Note{Key: "a", Data: []byte("note")}
+	out, err := b.Swap(t.Context(), &record.Swap{Name: "lost", Data: []byte("data"), Lost: true, Join: &record.Join{Session: session.NewID(), Notes: []record.Note{note}}})
+	if err != nil || !out.Joined {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if sent := b.nc.Stats().OutMsgs - before; sent != 1 {
+		t.Errorf("%d messages", sent)
+	}
+}

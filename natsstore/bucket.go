@@ -127,7 +127,7 @@ func (b *backend) suits(c *jetstream.StreamConfig) error {
 	why := ""
 	switch {
 	case !c.AllowMsgTTL: //mutant:nats-bucket-need-ttls
-		why = "its messages can have no TTL: make it with NATS 2.11 or newer, and allow_msg_ttl"
+		why = "its messages can have no TTL: create it with NATS 2.11 or newer, and allow_msg_ttl"
 	case c.AllowDirect: //mutant:nats-direct-gets-good-enough
 		why = "it has direct gets, which can be stale: turn allow_direct off"
 	case c.MaxMsgsPerSubject != 1 || c.MaxAge != 0 || c.MaxMsgs > 0 || c.MaxBytes > 0 || c.Discard != jetstream.DiscardNew: //mutant:nats-bucket-may-forget

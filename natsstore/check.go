@@ -25,10 +25,10 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
 	f := store.Finding{About: "bucket " + b.o.Bucket}
-	stream, err := b.js.Stream(ctx, b.streamName())
+	stream, err := b.looked(ctx)
 	switch {
 	case isNotFound(err):
-		f.Found = fmt.Sprintf("it is not there: the first claim makes it, on %s", servers(b.o.Replicas))
+		f.Found = fmt.Sprintf("it does not exist yet: the first claim creates it, on %s", servers(b.o.Replicas))
 	case err != nil:
 		f.Err = b.failed(b.unread(err))
 	default:
@@ -44,7 +44,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 			for _, peer := range info.Cluster.Replicas {
 				if peer.Offline || !peer.Current {
 					f.Warning = true
-					f.Found += fmt.Sprintf("; the replica %s is away or behind", peer.Name)
+					f.Found += fmt.Sprintf("; the replica %s is offline or behind", peer.Name)
 				}
 			}
 		}
@@ -56,12 +56,26 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	return all
 }
 
-// rights tells whether this user may write to the bucket, by a write that is refused:
+// looked is the bucket as it is, or as it was read a moment ago.
+func (b *backend) looked(ctx context.Context) (jetstream.Stream, error) {
+	if k := b.present(b.nc.Stats().Reconnects); k != nil && store.Now() < k.heard.Add(justNow) { //mutant:nats-check-of-a-bucket-of-before
+		return k.stream, nil
+	}
+	return b.js.Stream(ctx, b.streamName())
+}
+
+// justNow is for how long what was read serves for a check: who checks right after its first claim asks nothing anew.
+const justNow = time.Minute
+
+// rights tells whether this user may write to the bucket: it has, on this server, or by a write that is refused, as
 // its key has no message, and it is sent for one that has a newest.
 func (b *backend) rights(ctx context.Context, stream jetstream.Stream) store.Finding {
 	f := store.Finding{About: "rights", Found: "this user may write to the bucket"}
 	if stream == nil {
-		f.Warning, f.Found = true, "whether this user may make the bucket was not checked: the first claim does that"
+		f.Warning, f.Found = true, "whether this user may create the bucket was not checked: the first claim will show"
+		return f
+	}
+	if b.server.Load() == b.connectedTo() { //mutant:nats-rights-of-who-has-written
 		return f
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkPatience/2) // who may not gets no answer

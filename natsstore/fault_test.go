@@ -162,9 +162,7 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 	a, b := closing(t, storeOn(t, connect(t, link.Addr()), o)), closing(t, storeOn(t, connect(t, addr), o))
 	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
 	link.Hush()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := a.Release(ctx, hold); err == nil || store.Definite(err) {
+	if err := link.Sent(t.Context(), func(ctx context.Context) error { return a.Release(ctx, hold) }); err == nil || store.Definite(err) {
 		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if storetest.MustAsk(t, b, try("a")).Granted {
@@ -180,13 +178,12 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 	t.Parallel()
 	s := testserver.NATS(t, "")
-	a, b := closing(t, storeOn(t, connect(t, s.Addr), nil)), closing(t, storeOn(t, connect(t, s.Addr), nil))
+	link := testserver.NewLink(t, s.Addr)
+	a, b := closing(t, storeOn(t, connect(t, link.Addr()), nil)), closing(t, storeOn(t, connect(t, s.Addr), nil))
 	warm := storetest.MustHold(t, a, storetest.Mutex(me, "warm")) // the bucket and the session are there
 	s.Freeze()
 	late := storetest.Mutex(me, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	if _, err := a.Ask(ctx, late); err == nil || store.Definite(err) {
+	if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := a.Ask(ctx, late); return err }); err == nil || store.Definite(err) {
 		t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)

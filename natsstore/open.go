@@ -67,7 +67,7 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	nc, err := own.Connect()
 	switch {
 	case errors.Is(err, nats.ErrAuthorization):
-		return nil, fmt.Errorf("%w: NATS at %s lets this user not in", store.ErrDenied, hosts(c.Servers))
+		return nil, fmt.Errorf("%w: NATS at %s refuses this user", store.ErrDenied, hosts(c.Servers))
 	case err != nil:
 		return nil, fmt.Errorf("%w: connect to NATS at %s: %w", store.ErrUnavailable, hosts(c.Servers), err)
 	}

@@ -191,19 +191,40 @@ func TestTheCheckFindsWhoMayNotWrite(t *testing.T) {
 	}
 }
 
+// A check that follows the first claim sends nothing: what it would ask for was told a moment ago.
+func TestACheckAfterTheFirstClaimSendsNothing(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedNATS(t), apart()
+	counted := connect(t, addr)
+	s, err := New(counted, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	storetest.MustHold(t, s, storetest.Mutex(me, "made"))
+	before := counted.Stats().OutMsgs
+	for _, f := range s.Check(t.Context()) {
+		if f.Level() != store.LevelOK {
+			t.Errorf("%s: %s", f.About, f.Text())
+		}
+	}
+	if sent := counted.Stats().OutMsgs - before; sent != 0 {
+		t.Errorf("%d messages", sent)
+	}
+}
+
 // NATS tells it once, and who asks for the newest error of the connection is told it still when something else gets no answer.
 func TestWhoMayNotDeleteNotesIsNotDeniedAReadingLater(t *testing.T) {
 	t.Parallel()
 	rights := strings.ReplaceAll(listed(t, "publish"), "STREAM.PURGE", "STREAM.CREATE")
 	server := testserver.NATS(t, fmt.Sprintf(`authorization { users: [ { user: keeps, password: secret, permissions: { publish: [%s], subscribe: [%s] } } ] }`, rights, listed(t, "subscribe")))
-	s := openAs(t, "keeps", server.Addr)
+	link := testserver.NewLink(t, server.Addr)
+	s := openAs(t, "keeps", link.Addr())
 	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
 	s.b.took("a", mark{seq: 1})
 	until(t, "it is told that it may not", func() bool { return errors.Is(s.b.nc.LastError(), nats.ErrPermissionViolation) })
 	server.Freeze()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := s.Poll(ctx, storetest.Mutex(me, "a")); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrDenied) {
+	if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := s.Poll(ctx, storetest.Mutex(me, "a")); return err }); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrDenied) {
 		t.Errorf("a reading that gets no answer: %v, want ErrUnavailable", err)
 	}
 	server.Thaw()

@@ -199,7 +199,7 @@ func (b *backend) stored(ctx context.Context, k *bucket, key string) (v stored, 
 	case v.V > form: // whatever else is in it
 		return v, m, store.NewerFormError(where, v.V, form)
 	case err != nil || v.V < 1:
-		return v, m, fmt.Errorf("%w: %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, where)
+		return v, m, fmt.Errorf("%w: %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, where)
 	}
 	return v, m, nil
 }

@@ -52,6 +52,7 @@ func init() {
 //	etcd://HOST:PORT,…   package etcdstore; its Open has the options
 //	zk://HOST:PORT,…     package zkstore; its Open has the options
 //	nats://HOST:PORT,…   package natsstore; its Open has the options; nats+tls:// with TLS
+//	s3://BUCKET/PREFIX   package s3store; its Open has the options
 //
 // Other packages may register more; package
 // [github.com/holdfast-go/holdfast/store/scheme] says how.

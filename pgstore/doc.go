@@ -21,8 +21,8 @@
 // turn (counted by the owner: changes of weight, or tokens used of a block), n
 // (the size of the block of tokens; while waiting, how many are wanted), shown,
 // token (0 while waiting), upgrade token, since, expires, keep, delay, broken (why;
-// empty if it is not; with a byte 1 before it the hold was broken with now, and is in nobody's way), owner, session and asks (why it asks the holders to give
-// up; it counts while it waits). Instants are microseconds of the server's clock
+// empty if it is not; with a byte 1 before it the hold was broken with now, and is in nobody's way), owner, session and asks (why it asks the other holders to give
+// up; it counts while it waits, or its upgrade is pending). Instants are microseconds of the server's clock
 // since 1970, durations microseconds.
 //
 // An entry with a session lasts as long as that, and its expires is 2⁶². The sessions are
@@ -36,6 +36,10 @@
 // on the channel "holdfast_" and the first half of the waiter's id, and have the
 // token and the size of its block (0 and 0 of an upgrade, 0 and 1 to a holder that is
 // asked to give up), the id, and the name in hexadecimal.
+//
+// What an election changes (the claims and holds with Announce, see package store) is sent, with no text, on the
+// channel "holdfast_" and the first 16 bytes of the SHA-256 of the name in hexadecimal. So is each break with now, and what is taken
+// out for one that has died.
 //
 // # Guarantees
 //
@@ -85,7 +89,7 @@
 // fine, PgBouncer in transaction mode too: there is no state in a session, and
 // when a statement that pgx has kept prepared turns out to be on another
 // connection, none is kept from then on. Through such a pooler nobody can
-// listen: waiters poll, unless Options.Listen names the server itself.
+// listen: waiters and observers of elections poll, unless Options.Listen names the server itself.
 //
 // A pool may be shared with the rest of a program. When every connection of it is
 // in use, renewals and releases have up to two connections of the Store's own;
@@ -101,5 +105,5 @@
 //	GRANT DELETE ON public.holdfast_locks, public.holdfast_locks_sessions TO locks
 //
 // DELETE is for old rows; without it they stay. To make the tables the role needs
-// CREATE on the schema.
+// CREATE on the schema. LISTEN and NOTIFY need no right.
 package pgstore

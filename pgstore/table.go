@@ -39,7 +39,7 @@ type Options struct {
 	Schema, Table string
 
 	// NoListen keeps the Store from having a connection of its own for notifications:
-	// waiters poll instead. It is for where each connection counts. Behind a pooler it
+	// waiters and observers of elections poll instead. It is for where each connection counts. Behind a pooler it
 	// need not be set: the Store finds out that it cannot listen.
 	NoListen bool
 
@@ -75,12 +75,13 @@ type Store struct {
 	server   atomic.Int64 // since when the server has run that answered last, in µs; 0: none has
 	sessions *session.Set
 	claims   claims
-	opening  opening
+	inbox    inbox
 }
 
 var _ interface {
 	store.Store
 	store.Watcher
+	store.NameWatcher
 	store.Poller
 	store.Inspector
 	store.Checker
@@ -88,8 +89,8 @@ var _ interface {
 
 // New returns a Store on the pool, which stays the caller's: it is never closed
 // here, and must be open for as long as the Store is used. Its settings apply.
-// One more connection is opened beside the pool, with its settings, while
-// somebody waits for a lock; and up to two more when a renewal or a release finds
+// One more connection is opened beside the pool, with its settings, once
+// somebody waits for a lock, or while an election is observed; and up to two more when a renewal or a release finds
 // every connection of the pool in use. New does no I/O. The error matches
 // store.ErrInvalid.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
@@ -160,7 +161,7 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	s.sweeper = sweeper{least: leastSweep, most: mostSweep}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.claims.of, s.claims.wake, s.claims.late = map[store.ID]*localClaim{}, make(chan struct{}, 1), mostLate
-	s.claims.patience, s.opening.of = leftPatience, map[store.Process]*mailbox{}
+	s.claims.patience = leftPatience
 	s.sessions = session.NewSet(sessionTable{s}, s.poke)
 	return s, nil
 }
@@ -182,7 +183,7 @@ func (s *Store) Describe() store.Description {
 		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond,
 		Tokens: "when the name's row is lost (restored from a backup, or a replica promoted that had not heard of it) and the clock of the server that answers is behind the newest token",
 		Loses: "a crash of the server loses nothing that was granted, if its disk keeps what it says; a replica that is promoted has lost what it had not " +
-			"received, unless it is a synchronous one; then two may hold a name until the TTL of the first is over",
+			"received, unless it is a synchronous one; then two may hold a name until the first one's TTL has passed",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{

@@ -8,13 +8,16 @@ import (
 
 // Tests that catch many mutants of the statements.
 const (
-	short    = "TestTheShortestStatementsKeepToTheRule"
-	promise  = "TestTable/promise/"
-	same     = "TestTableDifferential"
-	oneOrTwo = "TestAnOperationIsOneStatementAndTwoBesideOthers"
-	behind   = "TestWhoComesBehindOthersWaitsOnlyIfItHasTo"
-	freed    = "TestAHoldThatIsFreedIsGivenBackAsLost/"
-	crash    = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
+	short     = "TestTheShortestStatementsKeepToTheRule"
+	promise   = "TestTable/promise/"
+	same      = "TestTableDifferential"
+	oneOrTwo  = "TestAnOperationIsOneStatementAndTwoBesideOthers"
+	behind    = "TestWhoComesBehindOthersWaitsOnlyIfItHasTo"
+	freed     = "TestAHoldThatIsFreedIsGivenBackAsLost/"
+	retained  = "TestARowIsKeptForADayAfterTheLastOfItHasEnded/"
+	newer     = "TestTheShortStatementsLeaveANewerFormAlone/"
+	announces = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges/"
+	crash     = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
 )
 
 // tableMutants are one wrong thing each in the statements.
@@ -24,7 +27,26 @@ var tableMutants = []struct {
 }{
 	{"a token is the last one again", short, []mutant.Edit{mutant.At("pg-ask-fast-token", mutant.Line("greatest(t.last + 0, now) AS first")), mutant.At("pg-ask-idle-token", mutant.Line("greatest(t.last + 0, now) AS first"))}},
 	{"a token behind others is the last one again", same, []mutant.Edit{mutant.At("pg-settle-token", mutant.Line("greatest(v.last + 0, v.now) AS first"))}},
+	{"a grant is remembered for no longer than a day", retained + "a_new_name", []mutant.Edit{mutant.At("pg-kept-granted", mutant.Value("0 * c.TTL"))}},
+	{"the TTL of a grant is not remembered", retained + "a_known_name", []mutant.Edit{mutant.At("pg-kept-granted", mutant.Value("c.MinHold"))}},
+	{"the lock delay of a grant is not remembered", retained + "a_new_name", []mutant.Edit{mutant.At("pg-kept-granted", mutant.Value("max(c.TTL, c.MinHold)"))}},
+	{"the minimum hold of a grant is not remembered", retained + "a_minimum_hold_of_a_new_name", []mutant.Edit{mutant.At("pg-kept-granted", mutant.Value("c.TTL + c.LockDelay"))}},
+	{"a renewal is not remembered", retained + "a_renewal", []mutant.Edit{mutant.At("pg-kept-renewed", mutant.Line("0"))}},
+	{"the lock delay behind a renewal is not remembered", retained + "a_renewal", []mutant.Edit{mutant.At("pg-kept-renewed", mutant.Line("h.ttl"))}},
+	{"what lasts beside others is not remembered", retained + "beside_another", []mutant.Edit{mutant.At("pg-kept-expires", mutant.Delete())}},
+	{"the lock delay beside others is not remembered", retained + "beside_another", []mutant.Edit{mutant.At("pg-kept-expires", mutant.Line("max(CASE WHEN x.session = '' THEN x.expires ELSE v.now END),"))}},
+	{"a minimum hold beside others is not remembered", retained + "a_minimum_hold_beside_another", []mutant.Edit{mutant.At("pg-kept-minimum", mutant.Line("0"))}},
+	{"the minimum hold of who waited is not remembered", retained + "a_minimum_hold_of_who_waited", []mutant.Edit{mutant.At("pg-kept-next", mutant.Line("0"))}},
+	{"a quick release overwrites a newer form", newer + "release", []mutant.Edit{mutant.At("pg-release-fast-form", mutant.Delete())}},
+	{"a quick release before the next overwrites a newer form", newer + "release_next", []mutant.Edit{mutant.At("pg-release-next-form", mutant.Delete())}},
+	{"a quick release of many overwrites a newer form", newer + "release_all", []mutant.Edit{mutant.At("pg-release-all-form", mutant.Delete())}},
+	{"a quick renewal overwrites a newer form", newer + "renew", []mutant.Edit{mutant.At("pg-renew-fast-form", mutant.Delete())}},
+	{"a quick ask overwrites a newer form", newer + "ask", []mutant.Edit{mutant.At("pg-ask-idle-form", mutant.Delete())}},
+	{"a sweep deletes a newer form", newer + "sweep", []mutant.Edit{mutant.At("pg-sweep-form", mutant.Delete())}},
 	{"what is over stays in the way", same, []mutant.Edit{mutant.At("pg-over", mutant.Line("0"))}},
+	{"an upgrade asks with each turn", promise + "Upgrade_repeated_notifies_no_holder_again", []mutant.Edit{mutant.At("pg-upgrade-asks-each-turn", mutant.Delete())}},
+	{"an upgrade notifies itself that it asks", promise + "Upgrade_does_not_notify_itself_that_it_asks", []mutant.Edit{mutant.At("pg-upgrade-notifies-itself", mutant.Delete())}},
+	{"an upgrade asks itself", promise + "Upgrade_that_is_pending_asks_each_other_holder_to_give_up", []mutant.Edit{mutant.At("pg-upgrade-asks-itself", mutant.Delete())}},
 	{"any token gives back", short, []mutant.Edit{mutant.At("pg-release-fast-token", mutant.Line("AND ARRAY[$3::bigint] <> token"))}},
 	{"any token lets in the next", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-held-token", mutant.Line("AND token[1] <> $3::bigint"))}},
 	{"any id lets in the next", oneOrTwo, []mutant.Edit{mutant.At("pg-release-next-id", mutant.Line("AND $2::bytea <> ''"))}},
@@ -55,6 +77,7 @@ var tableMutants = []struct {
 	{"what is freed is in the way", same, []mutant.Edit{mutant.At("pg-freed-in-the-way", mutant.Line("false"))}},
 	{"what is freed has a limit", promise + "a_hold_broken_now_is_in_nobodys_way", []mutant.Edit{mutant.At("pg-freed-has-limit", mutant.Line("min(lim) FILTER (WHERE NOT fresh) AS had,"))}},
 	{"what is broken now is dropped", promise + "a_hold_broken_now_cannot_be_renewed_and_the_reason_is_told", []mutant.Edit{mutant.At("pg-freed-dropped", mutant.Line("m.m AND $5::boolean AS gone,"))}},
+	{"what has ended is not dropped by a break now", "TestAHoldThatHasEndedIsDroppedByABreakNow", []mutant.Edit{mutant.At("pg-freed-dropped", mutant.Line("false AS gone,"))}},
 	{"what is freed is kept back", same, []mutant.Edit{mutant.At("pg-freed-delay", mutant.Line("CASE WHEN m.m AND $5::boolean AND false THEN 0 ELSE e.delay END AS delay,"))}},
 	{"what is freed is broken again", promise + "a_hold_broken_now_is_listed_until_it_is_given_back", []mutant.Edit{mutant.At("pg-freed-broken-twice", mutant.Delete())}},
 	{"what is freed is given back as a hold", freed + "beside", []mutant.Edit{mutant.At("pg-freed-given-back", mutant.Delete())}},
@@ -68,7 +91,7 @@ var tableMutants = []struct {
 	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", []mutant.Edit{mutant.At("pg-refused-try", mutant.Line("AND (id = '{}' AND form <> 1)"))}},
 	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
 	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
-	{"the release of what a session keeps does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-kept-is-durable", mutant.Line("RETURNING false, CASE WHEN $5::boolean THEN set_config('synchronous_commit', 'off', true) ELSE set_config('synchronous_commit', 'off', true) END"))}},
+	{"the release of what a session keeps does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-kept-is-durable", mutant.Line("$5::boolean THEN set_config('synchronous_commit', 'off', true) ELSE set_config('synchronous_commit', 'off', true) END,"))}},
 	{"what a session of another keeps is renewed", "TestAHoldThatASessionOfAnotherKeepsIsNotRenewed", []mutant.Edit{mutant.At("pg-renew-kept-by-another", mutant.Delete()), mutant.At("pg-renew-fast-kept-by-another", mutant.Delete())}},
 	{"what has ended is not written", "TestWhatIsNotRenewedIsTakenOutOfALivingSession", []mutant.Edit{mutant.At("pg-ended-is-written", mutant.Delete())}},
 	{"a row that a session keeps is swept", "TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept", []mutant.Edit{mutant.At("pg-sweep-kept", mutant.Delete()), mutant.At("pg-sweep-kept-still", mutant.Delete())}},
@@ -85,6 +108,22 @@ var tableMutants = []struct {
 	{"who asks again behind others writes", "TestWhoAsksAgainBehindOthersWritesNothing", []mutant.Edit{mutant.At("pg-asked-again-is-written", mutant.Line("OR true"))}},
 	{"an ask takes a place however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-late-ask-is-void", mutant.Line("AND ($13::bigint > 0 OR true)"))}},
 	{"a position moves out of any session", "TestAPositionIsKeptThoughItsServerIsReplacedWhileItMoves", []mutant.Edit{mutant.At("pg-position-moves-out-of-where-it-is", mutant.Line("AND $3::text <> ''"))}},
+	{"each lock is announced", announces + "lock", []mutant.Edit{
+		mutant.At("pg-announces", mutant.Line("WHERE true")), mutant.At("pg-ask-fast-announced", mutant.Line("true")),
+	}},
+	{"each grant of a known name is announced", announces + "lock", []mutant.Edit{mutant.At("pg-ask-idle-announced", mutant.Line("true"))}},
+	{"each release is announced", announces + "lock", []mutant.Edit{mutant.At("pg-release-fast-announced", mutant.Line("true"))}},
+	{"each hand-over is announced", announces + "lock", []mutant.Edit{mutant.At("pg-release-next-announced", mutant.Line("true"))}},
+	{"each release of several is announced", announces + "lock", []mutant.Edit{mutant.At("pg-release-all-announced", mutant.Line("true"))}},
+	{"a grant of a new name is not announced", announces + "election", []mutant.Edit{mutant.At("pg-ask-fast-announced", mutant.Line("$11::boolean AND false"))}},
+	{"a grant of a known name is not announced", announces + "election", []mutant.Edit{mutant.At("pg-ask-idle-announced", mutant.Line("$11::boolean AND false"))}},
+	{"a grant beside others is not announced", announces + "election", []mutant.Edit{mutant.At("pg-grant-is-news", mutant.Delete())}},
+	{"a release is not announced", announces + "election", []mutant.Edit{mutant.At("pg-release-fast-announced", mutant.Line("$6::boolean AND false"))}},
+	{"a release to the next is not announced", announces + "election", []mutant.Edit{mutant.At("pg-release-next-announced", mutant.Line("$6::boolean AND false"))}},
+	{"a release of several is not announced", announces + "election", []mutant.Edit{mutant.At("pg-release-all-announced", mutant.Line("h.announces AND false"))}},
+	{"a release with a minimum hold is not announced", promise + "who_looks_is_notified_of_a_release_with_a_minimum_hold", []mutant.Edit{mutant.At("pg-release-is-news", mutant.Line("false"))}},
+	{"another note is not announced", promise + "who_looks_is_notified_of_another_owner", []mutant.Edit{mutant.At("pg-note-is-news", mutant.Delete())}},
+	{"another id is not announced", promise + "who_looks_is_notified_of_another_id", []mutant.Edit{mutant.At("pg-another-id-is-news", mutant.Delete())}},
 	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`"'off'"+`))}},
 }
 

@@ -67,6 +67,93 @@ func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
 	}
 }
 
+// Whatever a claim is granted, renewed or kept for, and by whichever statement: the name's newest token is remembered for a
+// day after all of that.
+func TestARowIsKeptForADayAfterTheLastOfItHasEnded(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	pool := poolOn(t, addr)
+	const long = 1000 * time.Hour
+	with := func(change func(c *store.Claim)) store.Claim {
+		c := mutex("n")
+		change(&c)
+		return c
+	}
+	reader := func(c *store.Claim) { c.Weight = 1 }
+	lasting := func(c *store.Claim) { c.TTL, c.LockDelay = long, time.Hour }
+	kept := func(c *store.Claim) { c.MinHold = long }
+	used := func(t *testing.T, s *Store) { // the row is there, and nobody in it
+		if err := s.Release(t.Context(), mustHold(t, s, mutex("n"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := func(t *testing.T, s *Store, h store.Hold) {
+		if r := s.Renew(t.Context(), []store.Hold{h})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	for _, way := range []struct {
+		name string
+		ends time.Duration // from now
+		do   func(t *testing.T, s *Store)
+	}{
+		{"a_new_name", long + time.Hour, func(t *testing.T, s *Store) { mustHold(t, s, with(lasting)) }},
+		{"a_known_name", long + time.Hour, func(t *testing.T, s *Store) { used(t, s); mustHold(t, s, with(lasting)) }},
+		{"a_minimum_hold_of_a_new_name", long, func(t *testing.T, s *Store) { shown(t, s, mustHold(t, s, with(kept))) }},
+		{"a_minimum_hold_of_a_known_name", long, func(t *testing.T, s *Store) { used(t, s); shown(t, s, mustHold(t, s, with(kept))) }},
+		{"a_renewal", long + time.Hour, func(t *testing.T, s *Store) {
+			h := mustHold(t, s, with(func(c *store.Claim) { c.LockDelay = time.Hour }))
+			h.TTL = long
+			shown(t, s, h)
+		}},
+		{"a_renewal_under_another_id", long, func(t *testing.T, s *Store) {
+			h := mustHold(t, s, mutex("n"))
+			h.TTL, h.NewID = long, me.NewID()
+			shown(t, s, h)
+		}},
+		{"beside_another", long + time.Hour, func(t *testing.T, s *Store) {
+			mustHold(t, s, with(reader))
+			mustHold(t, s, with(func(c *store.Claim) { reader(c); lasting(c) }))
+		}},
+		{"a_minimum_hold_beside_another", long, func(t *testing.T, s *Store) {
+			mustHold(t, s, with(reader))
+			shown(t, s, mustHold(t, s, with(func(c *store.Claim) { reader(c); kept(c) })))
+		}},
+		{"a_minimum_hold_of_who_waited", long, func(t *testing.T, s *Store) {
+			h, w := mustHold(t, s, mutex("n")), with(kept)
+			mustAsk(t, s, w)
+			s.ways.set("n", next)
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			shown(t, s, store.Hold{Name: "n", ID: w.ID, Token: state(t, s, "n").Entries[0].Token, TTL: time.Minute})
+		}},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			now := time.Now().UnixMicro()
+			s, err := newStore(onPgx(pool), &Options{Schema: apart(t, addr)}, func() int64 { return now })
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			way.do(t, s)
+			is := func(want int) {
+				t.Helper()
+				if _, _, _, err := s.sweepPart(t.Context(), -1); err != nil {
+					t.Fatal(err)
+				}
+				if rows := pgtest.One[int](t, pool, "SELECT count(*)::int FROM "+tableOf(s)); rows != want {
+					t.Fatalf("%v from now there are %d rows, want %d", time.Duration(now)*time.Microsecond, rows, want)
+				}
+			}
+			now += (way.ends + store.TokenRetention - time.Second).Microseconds()
+			is(1)
+			now += (2 * time.Second).Microseconds()
+			is(0)
+		})
+	}
+}
+
 // addOldRows adds rows that nobody has used for long.
 func addOldRows(t *testing.T, s *Store) {
 	t.Helper()

@@ -113,7 +113,7 @@ func endAll(t *testing.T, s *Store) {
 			for _, id := range ids {
 				f.ended.add(id[:], 0)
 			}
-			err = s.drop(t.Context(), name, f.ended)
+			err = s.drop(t.Context(), name, f.ended, false)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -55,7 +55,7 @@ func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
 				if c.row == "" {
 					var token int64
 					var durable *string
-					if err := tx.QueryRow(t.Context(), s.do.askFast, []byte(name), other.ID[:], other.Limit, other.Weight, int64(1), int64(60e6), int64(0), int64(0), []byte("h"), int64(60e6)).Scan(&token, &durable); err != nil {
+					if err := tx.QueryRow(t.Context(), s.do.askFast, []byte(name), other.ID[:], other.Limit, other.Weight, int64(1), int64(60e6), int64(0), int64(0), []byte("h"), int64(60e6), false).Scan(&token, &durable); err != nil {
 						t.Fatal(err)
 					}
 					h.Token = token

@@ -99,7 +99,8 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 // free asks for a name that nobody uses.
 func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error) {
 	c, sent := k.c, store.Now()
-	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+max(c.TTL+c.LockDelay, c.MinHold))))
+	lasts := max(c.TTL+c.LockDelay, c.MinHold) //mutant:pg-kept-granted
+	token, err := k.askFree(ctx, c.Name, append(k.args, micros(store.TokenRetention+lasts), c.Announce))
 	if err != nil && !k.undone(err) { // what comes when it was given up would last for its TTL
 		k.mayComeLate(k.m, 0) //mutant:pg-late-grant-is-taken-out
 	}
@@ -133,7 +134,7 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 		}
 		a, _, err = k.asked(k.m, c, f, a, err, k.kept, calls, sent)
 		if err == nil && !k.polls && !a.Granted {
-			k.callHolders(ctx, k.m, c, f)
+			k.callHolders(ctx, k.m, c.GiveUp, c.PositionTTL, f)
 		}
 		return a, false, err
 	default:
@@ -167,7 +168,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		if short {
 			f, err = k.read(ctx, "ask for", c.Name, k.do.askBehind, []byte(c.Name), c.ID[:], c.Limit, int64(c.Tokens()), micros(c.MinHold), micros(c.LockDelay), []byte(c.Owner), in, k.late)
 		} else {
-			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late, []byte(c.GiveUp))...)
+			f, err = k.act(ctx, "ask for", c.Name, k.over, k.do.ask, append(k.args, micros(c.PositionTTL), c.Try, in, k.late, []byte(c.GiveUp), c.Announce)...)
 		}
 		switch {
 		case err != nil:
@@ -201,7 +202,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 			if short { // what is ahead has expired since
 				continue
 			}
-			return store.Answer{}, false, fmt.Errorf("%w: ask for %q on %s: it was not let in, though there is room", store.ErrUnavailable, c.Name, k.address)
+			return store.Answer{}, false, fmt.Errorf("%w: ask for %q on %s: it was not granted, although there is room", store.ErrUnavailable, c.Name, k.address)
 		}
 		if e == nil && k.again {
 			return a, true, k.overTaken(m)
@@ -211,7 +212,7 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		}
 		a, done, err = k.asked(m, c, f, a, err, k.kept, calls, sent)
 		if err == nil && !c.Try && !a.Granted {
-			k.callHolders(ctx, m, c, f)
+			k.callHolders(ctx, m, c.GiveUp, c.PositionTTL, f)
 		}
 		return a, done, err
 	}
@@ -311,6 +312,7 @@ func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner s
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.into(sess)
+	m.announces = c.Announce
 	m.calls, m.seen = calls, max(m.seen, from)
 	lasts := c.PositionTTL
 	if a.Granted {

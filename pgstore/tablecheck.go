@@ -40,7 +40,7 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	if err != nil {
 		return []store.Finding{{About: "server", Err: s.failed("look at the server", err)}}
 	}
-	all := []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkReplicas(f), checkIsolation(f), s.checkClock(f), s.checkTable(f)}
+	all := []store.Finding{s.checkVersion(f), s.checkRole(f), s.checkDisk(f), checkReplicas(f), checkIsolation(f), store.ClockFinding(f.clockAhead, f.clockHalf), s.checkTable(f)}
 	if n := s.db.bounded(); n > 0 { //mutant:pg-pool-warned
 		all = append(all, store.Finding{About: "pool", Warning: true, Found: fmt.Sprintf("this pool has at most %d connections (SetMaxOpenConns), and its driver lets "+
 			"holdfast open none beside it: when others keep all of them in use for longer than a TTL, every lease of this process is lost; give the locks a pool of their own, or use the driver of pgx", n)})
@@ -88,9 +88,9 @@ func (s *Store) checkRole(f facts) store.Finding {
 func (s *Store) checkDisk(f facts) store.Finding {
 	if f.fsync == "off" {
 		return store.Finding{About: "disk", Warning: true, Run: "ALTER SYSTEM SET fsync = on;\nSELECT pg_reload_conf();",
-			Found: "fsync is off: when the machine of " + s.address + " fails it forgets who holds what, and two may hold a name until the TTL of the first is over; set it on"}
+			Found: "fsync is off: when the machine of " + s.address + " fails it forgets who holds what, and two may hold a name until the first one's TTL has passed; set it on"}
 	}
-	return store.Finding{About: "disk", Found: "waits for it (fsync on)"}
+	return store.Finding{About: "disk", Found: "grants wait for the disk (fsync is on)"}
 }
 
 // checkReplicas tells what the promotion of a replica loses.
@@ -99,32 +99,18 @@ func checkReplicas(f facts) store.Finding {
 	switch {
 	case f.replicas > 0 && f.synchronous == "": //mutant:pg-replicas-asynchronous
 		found.Warning = true
-		found.Found = fmt.Sprintf("%d follow, none of them synchronously: one that is promoted has lost what it had not received, and two may hold a name until the TTL of the first is over; set synchronous_standby_names, or check the token", f.replicas)
+		found.Found = fmt.Sprintf("%d replicas, none of them synchronous: one that is promoted lacks what it had not received, and two may hold a name until the first one's TTL has passed; set synchronous_standby_names, or check the token", f.replicas)
 	case f.replicas > 0:
-		found.Found = fmt.Sprintf("%d follow, synchronously: %s", f.replicas, f.synchronous)
+		found.Found = fmt.Sprintf("%d replicas, synchronous: %s", f.replicas, f.synchronous)
 	}
 	return found
 }
 
 func checkIsolation(f facts) store.Finding {
 	if f.isolation != "read committed" {
-		return store.Finding{About: "isolation", Found: f.isolation + " by default: operations that meet another have two round trips more"}
+		return store.Finding{About: "isolation", Found: f.isolation + " by default: an operation that conflicts with another takes two more round trips"}
 	}
 	return store.Finding{About: "isolation", Found: f.isolation}
-}
-
-// checkClock tells how far the server's clock is from this host's, which was
-// read to within half a round trip.
-func (s *Store) checkClock(f facts) store.Finding {
-	ahead, within := f.clockAhead.Round(100*time.Microsecond), max(f.clockHalf.Round(100*time.Microsecond), 100*time.Microsecond)
-	found := fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
-	switch {
-	case ahead.Abs() <= within:
-		found = fmt.Sprintf("as this host's, to within %v", within)
-	case ahead < 0:
-		found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
-	}
-	return store.Finding{About: "clock", Found: found}
 }
 
 // checkTable tells whether the table is there, and whether this user may do
@@ -142,19 +128,19 @@ func (s *Store) checkTable(f facts) store.Finding {
 	const all = "SELECT, INSERT, UPDATE, DELETE"
 	switch {
 	case !f.schema:
-		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no schema %s on %s: make it, or name another", store.ErrInvalid, s.schema, s.address),
+		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no schema %s on %s: create it, or name another", store.ErrInvalid, s.schema, s.address),
 			Run: "CREATE SCHEMA " + connect.Quote(s.schema) + ";\n" + use + s.do.schema() + grant(all)}
 	case !f.table && f.mayCreate && f.mayUse:
-		return store.Finding{About: about, Found: s.where() + " is made at the first use, as this user may"}
+		return store.Finding{About: about, Found: s.where() + " does not exist yet; the first use creates it, which this user may do"}
 	case !f.table:
-		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no table %s on %s, and this user may not make it: have somebody make it who may", store.ErrDenied, s.where(), s.address),
+		return store.Finding{About: about, Err: fmt.Errorf("%w: there is no table %s on %s, and this user may not create it: ask an administrator to create it", store.ErrDenied, s.where(), s.address),
 			Run: use + s.do.schema() + grant(all)}
 	case f.lacks == "DELETE" && f.mayUse:
-		return store.Finding{About: about, Found: s.where() + ": this user may not DELETE from it, so rows of names that are used no more stay", Run: grant("DELETE")}
+		return store.Finding{About: about, Found: s.where() + ": this user may not DELETE from it, so rows of unused names are never deleted", Run: grant("DELETE")}
 	case f.lacks != "" || !f.mayUse:
 		return store.Finding{About: about, Err: fmt.Errorf("%w: this user may not use %s on %s", store.ErrDenied, s.where(), s.address), Run: use + grant(all)}
 	}
-	return store.Finding{About: about, Found: s.where() + ": there, and this user may do what locks need"}
+	return store.Finding{About: about, Found: s.where() + ": exists, and this user has the rights that locks need"}
 }
 
 // quoteAny quotes any identifier.

@@ -17,19 +17,20 @@ type localClaim struct {
 	name string
 	id   store.ID
 
-	sess  *session.Session // that keeps its entry; nil: it has an expiry of its own
-	to    *session.Session // a statement that moves it into this one was not answered
-	also  []session.ID     // nor were others before that, which moved it into these
-	late  int64            // an ask was not answered that takes no place once it is this late on the server's clock
-	comes store.Instant    // what an ask that was not answered brings is expected until then; 0: all were
-	until store.Instant    // it lasts until then at least, as its owner was told
-	ends  store.Instant    // it is taken out then, unless it is renewed
-	over  bool             // its session has ended, or it was taken out
-	out   bool             // it is being taken out, as its time is over: it is lost from then on
-	left  bool             // its owner has given it up
-	back  *store.Hold      // as its owner gave it back; nil: it did not, or what is left of it has expired
-	busy  int              // operations under way
-	tries int              // to take it out
+	sess      *session.Session // that keeps its entry; nil: it has an expiry of its own
+	to        *session.Session // a statement that moves it into this one was not answered
+	also      []session.ID     // nor were others before that, which moved it into these
+	late      int64            // an ask was not answered that takes no place once it is this late on the server's clock
+	comes     store.Instant    // what an ask that was not answered brings is expected until then; 0: all were
+	until     store.Instant    // it lasts until then at least, as its owner was told
+	ends      store.Instant    // it is taken out then, unless it is renewed
+	over      bool             // its session has ended, or it was taken out
+	out       bool             // it is being taken out, as its time is over: it is lost from then on
+	left      bool             // its owner has given it up
+	back      *store.Hold      // as its owner gave it back; nil: it did not, or what is left of it has expired
+	announces bool             // what becomes of it is told to those who watch the name
+	busy      int              // operations under way
+	tries     int              // to take it out
 
 	calls  int64         // of its session, before the row was read or written last
 	seen   store.Instant // the row was read or written then, or later
@@ -47,6 +48,7 @@ type localClaim struct {
 	askedAt  store.Instant // a notification told so
 	asks     string        // why it asks the holders to give up, while it waits
 	uncalled []session.ID  // sessions of holders that are to be called for that
+	upgrade  int32         // the turn of the upgrade that asks; 0: none has
 }
 
 // claims are those of this process.
@@ -276,16 +278,16 @@ func (s *Store) takeOut(m *localClaim) {
 	defer cancel()
 	s.claims.mu.Lock()
 	last := m.comes == 0 || s.claims.expects(m) < 0 //mutant:pg-late-ask-is-awaited
-	back := m.back
+	back, announces := m.back, m.announces
 	s.claims.mu.Unlock()
 	var err error
 	if back != nil { //mutant:pg-given-back-is-taken-out
 		var f *found
 		if f, err = s.giveBack(ctx, back); err == nil && f.lost() != nil { // an ask that came late may have brought another
-			_, err = s.giveBack(ctx, &store.Hold{Name: m.name, ID: m.id}) //mutant:pg-late-behind-a-release
+			_, err = s.giveBack(ctx, &store.Hold{Name: m.name, ID: m.id, Announce: announces}) //mutant:pg-late-behind-a-release
 		}
 	} else {
-		err = s.drop(ctx, m.name, over{string(m.id[:]): 0})
+		err = s.drop(ctx, m.name, over{string(m.id[:]): 0}, announces) //mutant:pg-taken-out-announced
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()

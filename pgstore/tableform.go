@@ -71,7 +71,7 @@ func (f *found) add(r *row) {
 	if reason := string(r.broken); reason != "" {
 		e.Broken = &reason
 	}
-	if asks := string(r.asks); asks != "" && r.token == 0 { // of a hold it is left from before the grant
+	if asks := string(r.asks); asks != "" && (r.token == 0 || r.want > r.weight) { // of another hold it is left from before the grant
 		e.GiveUp = &asks
 	}
 	if len(r.session) == len(session.ID{}) {
@@ -124,9 +124,9 @@ func (s *Store) check(f *found, name string) error {
 	case f.form != form:
 		return store.NewerFormError(where, int(f.form), form)
 	case !f.sane:
-		return fmt.Errorf("%w: %s: its arrays are not of one length, or hold nonsense; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where)
+		return fmt.Errorf("%w: %s: its arrays are not of one length, or hold nonsense; it was not changed: delete it if nothing else uses it", store.ErrCorrupt, where)
 	case f.bad != nil:
-		return fmt.Errorf("%w: %s: %w; it was left alone: delete it if nobody needs it", store.ErrCorrupt, where, f.bad)
+		return fmt.Errorf("%w: %s: %w; it was not changed: delete it if nothing else uses it", store.ErrCorrupt, where, f.bad)
 	}
 	return nil
 }
@@ -222,6 +222,11 @@ func (a *array) next() {
 func (a *array) number(n int64) {
 	a.next()
 	a.WriteString(strconv.FormatInt(n, 10))
+}
+
+func (a *array) bool(is bool) {
+	a.next()
+	a.WriteString(strconv.FormatBool(is))
 }
 
 func (a *array) bytes(b string) {

@@ -3,6 +3,7 @@ package pgstore
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -138,5 +139,31 @@ func TestABreakNowThatWasNotAnsweredIsRepeated(t *testing.T) {
 	storetest.IsLostFor(t, "it hangs", s.Renew(t.Context(), []store.Hold{h})[0].Err, "the renewal")
 	if err := other.BreakHold(t.Context(), b); !errors.Is(err, store.ErrLost) {
 		t.Errorf("a break of what is freed: %v", err)
+	}
+}
+
+// It was given back, and is in the way until the instant of its grant, as the clock was set back.
+func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	now := time.Now().UnixMicro()
+	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h := mustHold(t, s, mutex("n"))
+	now -= time.Second.Microseconds()
+	if err := s.Release(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 1 {
+		t.Fatalf("given back before the instant of its grant: %+v", st)
+	}
+	if err := s.BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 0 {
+		t.Errorf("broken now, and there is %+v", st.Entries)
 	}
 }

@@ -3,20 +3,22 @@ package pgstore
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// callHolders calls the sessions of those that hold a name when a claim that waits for it begins to ask them to give it up, each
-// once: so their next renewals read why. What fails is for the next ask. Whoever is granted later reads with its first renewal.
-func (s *Store) callHolders(ctx context.Context, m *localClaim, c *store.Claim, f *found) {
+// callHolders calls the sessions of those that hold a name beside a claim when that begins to ask them to give it up, each
+// once: so their next renewals read why. What fails is for the next time. Whoever is granted later reads with its first renewal. The claim
+// waits, and lasts for a while from then on, or is a hold whose upgrade is pending.
+func (s *Store) callHolders(ctx context.Context, m *localClaim, why string, lasts time.Duration, f *found) {
 	s.claims.mu.Lock()
-	if m.asks != c.GiveUp {
-		m.asks, m.uncalled = c.GiveUp, nil
+	if m.asks != why {
+		m.asks, m.uncalled = why, nil
 		for i := range f.q.Entries {
 			e := &f.q.Entries[i]
-			if in, kept := f.in[e.ID]; c.GiveUp != "" && e.Granted && kept && !slices.Contains(m.uncalled, in) {
+			if in, kept := f.in[e.ID]; why != "" && e.Granted && e.ID != m.id && kept && !slices.Contains(m.uncalled, in) { //mutant:pg-upgrade-calls-itself
 				m.uncalled = append(m.uncalled, in)
 			}
 		}
@@ -35,7 +37,7 @@ func (s *Store) callHolders(ctx context.Context, m *localClaim, c *store.Claim, 
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.uncalled = failed
-	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
+	m.ends = max(m.ends, store.Now().Add(lasts)) // its owner hears only now that it waits
 }
 
 // A standing is a hold as its owner knows it.
@@ -99,7 +101,7 @@ func (s *Store) died(ctx context.Context, all map[session.ID]string) (any bool, 
 		if left, known := s.sessions.Known(in); known && left <= 0 { //mutant:pg-the-dead-ask
 			var ended over
 			ended.add(in[:], -left)
-			if err := s.drop(ctx, name, ended); err != nil {
+			if err := s.drop(ctx, name, ended, true); err != nil {
 				return false, err
 			}
 			any = true

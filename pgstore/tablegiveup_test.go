@@ -104,6 +104,90 @@ func TestTheDeadAskNobodyToGiveUp(t *testing.T) {
 	}
 }
 
+// Each once for each upgrade; who upgrades is not called itself, and what failed is made up for.
+func TestAnUpgradeThatAsksCallsTheOtherHolders(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	// Who upgrades has asked while it waited.
+	before, _ := kept(t, other, "n")
+	c := mutex("n")
+	c.Weight, c.GiveUp = store.Upgradeable, "please"
+	mustAsk(t, s, c)
+	if err := other.Release(t.Context(), before); err != nil {
+		t.Fatal(err)
+	}
+	u := mustHold(t, s, c)
+	mustRenew(t, s, u)
+	c = mutex("n")
+	c.Weight = 1
+	r := mustHold(t, other, c)
+	for range 2 { // it goes into its session, and has heard of the call from before
+		isAsked(t, other, r, "")
+	}
+	var calls atomic.Int32
+	var cut atomic.Bool
+	cut.Store(true)
+	meddle(s, func(statement string, _ []any) error {
+		if statement == s.do.session.call {
+			calls.Add(1)
+			if cut.Load() {
+				return errCut
+			}
+		}
+		return nil
+	})
+	change := func(turn int32, weight int64) {
+		t.Helper()
+		u.GiveUp = "please"
+		if a, err := s.Change(t.Context(), u, turn, weight); err != nil || a.Granted != (weight != store.Full) {
+			t.Fatal(a, err)
+		}
+	}
+	change(1, store.Full)
+	isAsked(t, other, r, "")
+	cut.Store(false)
+	change(1, store.Full)
+	change(1, store.Full)
+	if have := calls.Load(); have != 2 {
+		t.Fatalf("%d calls, of which one failed", have)
+	}
+	isAsked(t, other, r, "please")
+	isAsked(t, s, u, "")
+	change(2, store.Upgradeable)
+	isAsked(t, other, r, "")
+	change(3, store.Full)
+	if have := calls.Load(); have != 3 {
+		t.Fatalf("%d calls of two upgrades, of which one failed", have)
+	}
+	isAsked(t, other, r, "please")
+}
+
+// Nor does an upgrade whose owner has died ask.
+func TestTheDeadWhoUpgradeAskNobodyToGiveUp(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	other := second(t, s)
+	c := mutex("n")
+	c.Weight = 1
+	h := mustHold(t, s, c)
+	mustRenew(t, s, h)
+	c = mutex("n")
+	c.Weight = store.Upgradeable
+	u := mustHold(t, other, c)
+	mustRenew(t, other, u)
+	u.GiveUp = "please"
+	if a, err := other.Change(t.Context(), u, 1, store.Full); err != nil || a.Granted {
+		t.Fatal(a, err)
+	}
+	isAsked(t, s, h, "please")
+	if err := (sessionTable{s}).End(t.Context(), sessionOf(t, s, "n", u.ID)); err != nil {
+		t.Fatal(err)
+	}
+	// It heard a moment ago that the session goes on.
+	until(t, "nobody is heard", func() bool { return mustRenew(t, s, h).GiveUp == "" })
+}
+
 // Whoever was called reads its rows, all by one statement, and writes none that stands there as it knows it.
 func TestACallCostsOneReadOfAllRows(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	m := s.enter(h.Name, h.ID, false)
@@ -27,7 +27,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		s.claims.mu.Unlock()
 	}
 	for over := (over)(nil); ; {
-		f, err := s.act(ctx, "change the weight of", h.Name, over, s.do.change, []byte(h.Name), h.ID[:], h.Token, int64(turn), weight)
+		f, err := s.act(ctx, "change the weight of", h.Name, over, s.do.change, []byte(h.Name), h.ID[:], h.Token, int64(turn), weight, []byte(h.GiveUp))
 		if err = cmp.Or(err, lostOr(f)); err != nil {
 			return store.Answer{}, err
 		}
@@ -43,6 +43,14 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		}
 		// It has been applied, so this only says how the hold stands.
 		a, _, err := f.q.Change(f.time(), &h, turn, weight)
+		if err == nil && h.GiveUp != "" && a.Want > a.Weight && m != nil {
+			s.claims.mu.Lock()
+			if m.upgrade != turn {
+				m.upgrade, m.asks = turn, "" //mutant:pg-upgrade-calls-once-ever
+			}
+			s.claims.mu.Unlock()
+			s.callHolders(ctx, m, h.GiveUp, 0, f) //mutant:pg-upgrade-calls-nobody
+		}
 		return a, err
 	}
 }
@@ -79,7 +87,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	defer s.exit(m)
 	why := s.gone(ctx, m)
 	if broken := (*store.LostError)(nil); why != nil && !errors.As(why, &broken) {
-		err := s.drop(ctx, h.Name, over{string(h.ID[:]): 0}) // what is left of it has expired //mutant:pg-expired-is-not-given-back
+		err := s.drop(ctx, h.Name, over{string(h.ID[:]): 0}, h.Announce) // what is left of it has expired //mutant:pg-expired-is-not-given-back
 		if s.leave(m, nil, err == nil); err == nil && h.Token != 0 {
 			err = why
 		}
@@ -139,7 +147,7 @@ func givenBack(h *store.Hold) []any { return []any{[]byte(h.Name), h.ID[:], h.To
 
 // giveBack gives a hold back by the full statement.
 func (s *Store) giveBack(ctx context.Context, h *store.Hold) (*found, error) {
-	return s.act(ctx, "release", h.Name, nil, s.do.release, givenBack(h)...)
+	return s.act(ctx, "release", h.Name, nil, s.do.release, append(givenBack(h), h.Announce)...)
 }
 
 func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
@@ -151,7 +159,7 @@ func (s *Store) release(ctx context.Context, h *store.Hold, lone bool) error {
 		if by == next {
 			statement = s.do.releaseNext
 		}
-		err := s.run(ctx, statement, append(args[:len(args):len(args)], !lone), func() { done, woke = false, false }, func(scan func(...any) error) error {
+		err := s.run(ctx, statement, append(args[:len(args):len(args)], !lone, h.Announce), func() { done, woke = false, false }, func(scan func(...any) error) error {
 			done = true
 			var durable *string
 			return scan(&woke, &durable)

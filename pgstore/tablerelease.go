@@ -11,7 +11,7 @@ import (
 // are one statement; the others have one each.
 func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	out := make([]error, len(holds))
-	var names, ids, tokens, used array
+	var names, ids, tokens, used, announces array
 	var batch []int // the holds in the arrays
 	done := make([]bool, len(holds))
 	lone := true
@@ -36,10 +36,11 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 		ids.bytes(string(h.ID[:]))
 		tokens.number(h.Token)
 		used.number(h.Used)
+		announces.bool(h.Announce)
 	}
 	if len(batch) > 1 {
 		dropped := map[int]bool{}
-		args := []any{names.text(), ids.text(), tokens.text(), used.text(), !lone}
+		args := []any{names.text(), ids.text(), tokens.text(), used.text(), !lone, announces.text()}
 		err := s.run(ctx, s.do.releaseAll, args, func() { clear(dropped) }, func(scan func(...any) error) error {
 			var i int64
 			var durable *string

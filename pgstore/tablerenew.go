@@ -27,8 +27,11 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 	began := store.Now()
 	s.renewSessions(ctx, holds)
 	s.seeRows(ctx, holds, began)
-	var batch, left []*renewal // left: those that have a statement of their own
-	named := map[string]bool{}
+	// One statement changes a row once, and which of two it takes is open. So there are rounds, each with one hold of a name,
+	// so that they are done in their order.
+	var rounds [][]*renewal
+	var left []*renewal // those that have a statement of their own
+	named, own := map[string]int{}, map[string]bool{}
 	keepers := map[time.Duration]*keeper{}
 	for i := range holds {
 		h := &holds[i]
@@ -36,32 +39,46 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 		if out[i].Err = bounds.CheckRenewal(h); out[i].Err != nil {
 			continue
 		}
-		// One statement changes a row once, and which of two it takes is open: the
-		// first of a name is in the batch, so that they are done in their order.
-		again := named[h.Name]
-		if !again {
+		round := named[h.Name]
+		if round == 0 && !own[h.Name] {
 			if r, done := s.unchanged(h, began); done {
 				out[i] = r
 				continue
 			}
 		}
-		named[h.Name] = true
 		r := &renewal{i: i, h: h, ttl: h.TTL, shows: shows, m: s.enter(h.Name, h.ID, false)}
 		defer func() { s.exit(r.m) }()
+		announces := h.Announce && s.tells(r.m, h) //mutant:pg-note-of-a-batch
 		if err := s.gone(ctx, r.m); err != nil {
 			out[i].Err = err
 		} else if err := s.prepare(ctx, r, keepers); err != nil {
 			if out[i].Err = err; !store.Definite(err) {
 				out[i].Err = s.failed(fmt.Sprintf("renew %q", h.Name), err)
 			}
-		} else if again || h.NewID != (store.ID{}) || !shows {
+		} else if own[h.Name] || h.NewID != (store.ID{}) || !shows || announces { //mutant:pg-renew-rounds
 			left = append(left, r)
+			own[h.Name] = true
 		} else {
-			batch = append(batch, r)
+			if named[h.Name]++; round == len(rounds) {
+				rounds = append(rounds, nil)
+			}
+			rounds[round] = append(rounds[round], r)
 		}
 	}
-	left = append(left, s.renewBatch(ctx, batch, out)...)
-	s.whyAsked(ctx, batch, out) // before what follows of the same holds
+	failed := map[string]bool{} // names of which one was not renewed so: those that follow are done after it
+	for _, batch := range rounds {
+		batch = slices.DeleteFunc(batch, func(r *renewal) bool {
+			if failed[r.h.Name] {
+				left = append(left, r)
+			}
+			return failed[r.h.Name]
+		})
+		for _, r := range s.renewBatch(ctx, batch, out) {
+			left = append(left, r)
+			failed[r.h.Name] = true //mutant:pg-renew-behind-a-failure
+		}
+		s.whyAsked(ctx, batch, out) // before what follows of the same holds
+	}
 	// A row that somebody keeps locked holds up its own name alone.
 	slices.SortFunc(left, func(a, b *renewal) int { return cmp.Compare(a.i, b.i) })
 	of := map[string][]*renewal{}
@@ -82,6 +99,16 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 	}
 	wait.Wait()
 	return out
+}
+
+// tells reports whether others see something new of a hold after its renewal.
+func (s *Store) tells(m *localClaim, h *store.Hold) bool {
+	if m == nil {
+		return true
+	}
+	s.claims.mu.Lock()
+	defer s.claims.mu.Unlock()
+	return h.Owner != "" && h.Owner != m.owner || h.Used > m.used
 }
 
 // A renewal is that of one hold by a write of its row.
@@ -288,7 +315,7 @@ func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 		var err error
 		r.sent = store.Now()
 		f, err = s.act(ctx, "renew", h.Name, r.ended, s.do.renew,
-			[]byte(h.Name), h.ID[:], h.Token, micros(r.ttl), h.Used, []byte(h.Owner), newID, to, may.text(), r.shows)
+			[]byte(h.Name), h.ID[:], h.Token, micros(r.ttl), h.Used, []byte(h.Owner), newID, to, may.text(), r.shows, h.Announce)
 		if err = cmp.Or(err, lostOr(f)); err != nil {
 			s.notRenewed(r, err)
 			return store.Renewal{TTL: h.TTL, Err: err}
@@ -360,6 +387,7 @@ func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store
 		return store.Renewal{TTL: h.TTL, Err: store.ErrLost}
 	}
 	m.seen, m.calls, m.reads = r.sent, r.calls, out.Want > out.Weight || !r.shows
+	m.announces = h.Announce
 	m.owner, m.used, m.token = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token
 	m.told = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
 	m.asked = r.asked != nil || m.askedAt >= r.sent

@@ -109,11 +109,11 @@ func (s *Store) failed(what string, err error) error {
 	case "28000", "28P01":
 		return say(store.ErrDenied, "the server does not let this user in")
 	case "3F000":
-		return say(store.ErrInvalid, "there is no schema "+s.schema+": make it, or name another")
+		return say(store.ErrInvalid, "there is no schema "+s.schema+": create it, or name another")
 	case "3D000":
 		return say(store.ErrInvalid, "there is no such database")
 	case "42703", "42804", "42883", "42809", "42846", "42P10":
-		return say(store.ErrCorrupt, "the table "+s.where()+" is not of holdfast and was left alone: name another")
+		return say(store.ErrCorrupt, "the table "+s.where()+" is not one of holdfast and was not changed: name another")
 	case "25006":
 		return say(store.ErrUnavailable, "this server, or this connection, is read-only: locks need the primary (target_session_attrs=read-write finds it among several hosts)")
 	case "42601", "0A000":

@@ -256,11 +256,11 @@ func (s *Store) settle(ctx context.Context, name string) error {
 			return nil
 		}
 	}
-	return s.drop(ctx, name, f.ended)
+	return s.drop(ctx, name, f.ended, true) // it is rare
 }
 
 // drop drops what has come to its end, with all else that is over in its row, and grants what fits then.
-func (s *Store) drop(ctx context.Context, name string, over over) error {
-	_, err := s.act(ctx, "settle", name, over, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0))
+func (s *Store) drop(ctx context.Context, name string, over over, announces bool) error {
+	_, err := s.act(ctx, "settle", name, over, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0), announces)
 	return err
 }

@@ -123,6 +123,8 @@ func assemble(clocked bool) *statements {
 	freed := func(alias string) string {
 		return "(" + alias + ".broken >= '\\x01' AND " + alias + ".broken < '\\x02')"
 	}
+	// The channel of a name: nameChannel.
+	announceTo := func(name string) string { return "'holdfast_' || encode(substr(sha256(" + name + "), 1, 16), 'hex')" }
 	var tails []string // what moves up when the first entry goes
 	for _, c := range entryColumns {
 		if c != "token" && c != "since" {
@@ -148,7 +150,8 @@ func assemble(clocked bool) *statements {
 				" set_config('synchronous_commit', "+
 				"'on'"+ //mutant:pg-durable
 				", true) END",
-			"{freed a}", freed("a"), "{freed c}", freed("c"),
+			"{freed a}", freed("a"), "{freed c}", freed("c"), "{freed e}", freed("e"),
+			"{channel $1}", announceTo("$1::bytea"), "{channel h.name}", announceTo("h.name"),
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
@@ -164,8 +167,8 @@ func assemble(clocked bool) *statements {
 	}
 	return &statements{
 		create: one("table", 0), createSessions: one("session_table", 0),
-		askFast: one("ask_fast", 10), askIdle: one("ask_idle", 10), askBehind: one("ask_behind", 9), askMove: one("ask_move", 4), releaseFast: one("release_fast", 5), releaseNext: one("release_next", 5), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 5),
-		ask: one("ask", 16), renew: one("renew", 12), change: one("change", 7), release: one("release", 6), breaks: one("break", 7),
+		askFast: one("ask_fast", 11), askIdle: one("ask_idle", 11), askBehind: one("ask_behind", 9), askMove: one("ask_move", 4), releaseFast: one("release_fast", 6), releaseNext: one("release_next", 6), renewFast: one("renew_fast", 8), releaseAll: one("release_all", 6),
+		ask: one("ask", 17), renew: one("renew", 13), change: one("change", 8), release: one("release", 7), breaks: one("break", 7),
 		ahead: one("ahead", 2), held: one("held", 1), list: one("list", 2), sweep: one("sweep", 2), stands: one("stands", 4),
 		session: sessions{
 			begin: one("session_begin", 2), renew: one("session_renew", 1), call: one("session_call", 1), end: one("session_end", 2),

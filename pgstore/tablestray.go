@@ -65,5 +65,5 @@ func (s *Store) takeStrays(ctx context.Context, name string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return s.drop(ctx, name, all)
+	return s.drop(ctx, name, all, true)
 }

@@ -2,178 +2,79 @@ package pgstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-go/holdfast/pgstore/internal/connect"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const (
-	// pingEvery is how often the connection that listens is tried when it is
-	// silent.
-	pingEvery = 5 * time.Second
-	// One that breaks is opened anew after a pause between these.
-	leastPause = 50 * time.Millisecond
-	mostPause  = 3 * time.Second
-	// The first notification, which we send to ourselves, is waited for at most
-	// so long: where a pooler is in between, and on a connection to the server
-	// itself, which may be slow and no more.
-	pooledEcho = 2 * time.Second
-	directEcho = 30 * time.Second
-)
-
-// Watch implements [store.Watcher]: one LISTEN, on a connection of its own,
-// until Close. An error matches store.ErrUnsupported where there cannot be one:
+// Watch implements [store.Watcher]: LISTEN to the channel of the process, on a connection that the Store
+// has for all that it listens to, until Close. An error matches store.ErrUnsupported where there cannot be one:
 // Options.NoListen, a driver that cannot, a pooler in between that hands the
 // connection to others. A connection that is not open when ctx ends is opened all
 // the same, for the next call.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
+	_, err := s.listen(ctx, "holdfast_"+p.String(), &listener{
+		stays: true,
+		heard: func(payload string) {
+			if h, ok := notification(payload); ok {
+				s.heard(&h)
+				sink(h)
+			}
+		},
+		missed: func() { sink(store.Notification{}) },
+	})
+	return err
+}
+
+// WatchName implements [store.NameWatcher]: LISTEN to the channel of the name, on the same connection. An error is as that
+// of Watch.
+func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
+	if err := store.CheckName(name); err != nil {
+		return nil, err
+	}
+	return s.listen(ctx, nameChannel(name), &listener{heard: func(string) { changed() }, missed: changed})
+}
+
+// nameChannel is where it is told that who holds a name has changed. Stores with other tables share it: then some are told
+// for nothing.
+func nameChannel(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return "holdfast_" + hex.EncodeToString(sum[:16])
+}
+
+// listen begins to listen to a channel, and returns once nothing that is sent to it can be missed.
+func (s *Store) listen(ctx context.Context, channel string, l *listener) (stop func(), err error) {
 	if s.noListen {
-		return fmt.Errorf("%w: listen on %s: Options.NoListen is set", store.ErrUnsupported, s.address)
+		return nil, fmt.Errorf("%w: listen on %s: Options.NoListen is set", store.ErrUnsupported, s.address)
 	}
-	s.opening.Lock()
-	m := s.opening.of[p]
-	if m == nil || m.failed() { //mutant:pg-listen-begins-anew
-		m = &mailbox{s: s, channel: "holdfast_" + p.String(), sink: sink, open: make(chan struct{})}
-		s.opening.of[p] = m
-		s.tasks.Go(m.run)
-	}
-	s.opening.Unlock()
-	var err error
+	c := s.inbox.add(s, channel, l)
 	select {
-	case <-m.open:
-		s.opening.Lock()
-		if s.opening.of[p] == m {
-			delete(s.opening.of, p)
-		}
-		s.opening.Unlock()
-		err = m.err
+	case <-c.open:
+		err = c.err
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-s.ctx.Done():
 		err = s.ctx.Err()
 	}
-	if err == nil || errors.Is(err, store.ErrUnsupported) {
-		return err
+	stop = func() { s.inbox.remove(channel, l) }
+	if err == nil {
+		return stop, nil
 	}
-	return s.failed("listen", err)
-}
-
-// failed reports whether the first attempt has ended, and in vain.
-func (m *mailbox) failed() bool {
-	select {
-	case <-m.open:
-		return m.err != nil
-	default:
-		return false
+	if !l.stays {
+		stop()
 	}
-}
-
-// opening is the mailboxes of which no Watch has the outcome yet.
-type opening struct {
-	sync.Mutex
-	of map[store.Process]*mailbox
-}
-
-// A mailbox is where the notifications for one process arrive.
-type mailbox struct {
-	s       *Store
-	channel string
-	sink    func(store.Notification)
-	open    chan struct{} // closed when the first attempt has ended
-	err     error         // of that
-}
-
-// run keeps the mailbox open until the store is closed, unless the first attempt fails.
-func (m *mailbox) run() {
-	ctx, opened := m.s.ctx, false
-	for pause := leastPause; ; pause = min(2*pause, mostPause) {
-		err := m.read(ctx, func() {
-			pause = leastPause
-			if opened {
-				m.sink(store.Notification{}) // some may have been missed
-				return
-			}
-			opened = true
-			close(m.open)
-		})
-		if !opened {
-			m.err = err
-			close(m.open)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause/2 + rand.N(pause)):
-		}
+	if errors.Is(err, store.ErrUnsupported) {
+		return nil, err
 	}
-}
-
-// read delivers what arrives on one connection, until it breaks or ctx ends.
-// It calls listening once notifications come.
-func (m *mailbox) read(ctx context.Context, listening func()) error {
-	soon, cancel := context.WithTimeout(ctx, directEcho)
-	defer cancel()
-	config, err := m.s.listenConfig(soon)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(soon, config)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		conn.Close(bye)
-	}()
-	// The simple protocol has no prepared statement for a pooler to lose. Where
-	// idle connections are closed, this one is not: its silence is its work.
-	begin := "SELECT pg_backend_pid(), set_config('idle_session_timeout', '0', false); LISTEN " + connect.Quote(m.channel)
-	answers, err := conn.PgConn().Exec(soon, begin).ReadAll()
-	if err != nil {
-		return err
-	}
-	// A pooler has numbers of its own. On a connection to the server that has the tables nothing
-	// needs to be tried: each notification wakes all who listen, and when many come they would all be.
-	direct := string(answers[0].Rows[0][0]) == strconv.FormatUint(uint64(conn.PgConn().PID()), 10)
-	if !direct || m.s.listenAt != "" { //mutant:pg-listen-is-tried
-		within := pooledEcho
-		if direct {
-			within = directEcho
-		}
-		if err := m.echo(ctx, conn, within); err != nil {
-			return err
-		}
-	}
-	listening()
-	for {
-		n, err := m.next(ctx, conn, m.s.pingEvery)
-		if err != nil {
-			return err
-		}
-		if n == "" {
-			if err := m.ping(ctx, conn); err != nil {
-				return err
-			}
-			continue
-		}
-		if h, ok := notification(n); ok {
-			m.s.heard(&h)
-			m.sink(h)
-		}
-	}
+	return nil, s.failed("listen", err)
 }
 
 // listenConfig is how to open the connection that listens.
@@ -206,48 +107,6 @@ func (s *Store) listenHost() (host string, port uint16, err error) {
 		return "", 0, fmt.Errorf("%w: the address to listen at, %.80q: want host:port of the PostgreSQL server itself", store.ErrInvalid, s.listenAt)
 	}
 	return host, uint16(n), nil
-}
-
-// next is the next notification, or "" if none came within the time.
-func (m *mailbox) next(ctx context.Context, conn *pgx.Conn, within time.Duration) (string, error) {
-	waiting, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	n, err := conn.WaitForNotification(waiting)
-	switch {
-	case err == nil:
-		return n.Payload, nil
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case waiting.Err() != nil && !conn.IsClosed():
-		return "", nil
-	}
-	return "", err
-}
-
-func (m *mailbox) ping(ctx context.Context, conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(ctx, max(m.s.pingEvery, time.Second))
-	defer cancel()
-	_, err := conn.Exec(ctx, "SELECT 1", pgx.QueryExecModeSimpleProtocol)
-	return err
-}
-
-// echo sends a notification to ourselves over the pool. A pooler answers LISTEN
-// as if it did it, and then gives the server's connection to somebody else: no
-// notification comes.
-func (m *mailbox) echo(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
-	args := []any{m.channel}
-	err := m.s.db.query(ctx, "SELECT pg_notify($1::text, 'echo')::text", args, how{}, func(func(...any) error) error { return nil })
-	if err != nil && !unprepared(err) {
-		return err
-	}
-	n, err := m.next(ctx, conn, within)
-	if err != nil {
-		return err
-	}
-	if n == "" {
-		return fmt.Errorf("%w: listen on %s: no notification comes within %v, as behind a pooler that shares connections: waiters poll; Options.Listen names the server itself", store.ErrUnsupported, m.s.address, within)
-	}
-	return nil
 }
 
 // notification reads a notification: token and how many, 0 and 0 of an upgrade, 0 and 1 of who asks to give up, the id,

@@ -61,10 +61,11 @@ func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
 		}
 		may()
 		if fails > 0 { // before anybody asks again: that it failed then says nothing of now
-			s.opening.Lock()
-			m := s.opening.of[me]
-			s.opening.Unlock()
-			<-m.open
+			until(t, "it has failed", func() bool {
+				s.inbox.mu.Lock()
+				defer s.inbox.mu.Unlock()
+				return !s.inbox.keeps
+			})
 		}
 		if err := s.Watch(t.Context(), me, func(store.Notification) {}); err != nil || slow.configs.Load() != 1+fails {
 			t.Errorf("%v, with %d connections", err, slow.configs.Load())

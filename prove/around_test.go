@@ -27,3 +27,18 @@ func TestTheGuiltyOperationIsShownAmongManyEvents(t *testing.T) {
 		}
 	}
 }
+
+// A process that was stopped says what it believed long after its hold was another's.
+func TestTheGuiltyOperationIsShownHoweverLate(t *testing.T) {
+	c := &claim{key: key{1, 1, 1}}
+	h := &History{Run: Run{TTL: time.Second}, Events: []Event{
+		{Proc: 1, Life: 1, Op: 1, Do: use, At: time.Second},
+		{Proc: 1, Life: 1, Op: 1, Do: until, At: time.Minute},
+		{Proc: 1, Life: 1, Op: 1, Do: until, At: 2 * time.Minute},
+	}}
+	g := &guilty{c.key, until, time.Minute}
+	shown := (&view{History: h}).around(&Violation{To: 2 * time.Second, claims: []*claim{c}}, g)
+	if len(shown) != 2 || !g.is(shown[1]) {
+		t.Errorf("shown is %+v, want the use and the guilty one", shown)
+	}
+}

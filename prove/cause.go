@@ -19,9 +19,9 @@ func (g *guilty) is(e Event) bool { return e.key() == g.key && e.Do == g.do && e
 // that has a part in it is added to those of the violation, so that it is in the window.
 func (v *view) explain(w *Violation) (g guilty) {
 	if len(w.claims) == 0 {
-		w.Cause = fmt.Sprintf("nobody gave %q back, or what was left of it did not end by itself", w.Name)
+		w.Cause = fmt.Sprintf("nobody gave %q back, or what was left of it did not expire", w.Name)
 		if w.Name == "" {
-			w.Cause = "what the processes left behind did not end by itself"
+			w.Cause = "what the processes left behind did not expire"
 		} else if c := v.lastOf(w.Name); c != nil {
 			return v.leftBy(w, c)
 		}
@@ -37,19 +37,19 @@ func (v *view) explain(w *Violation) (g guilty) {
 		return granting
 	case told:
 		c := w.claims[0]
-		w.Cause = fmt.Sprintf("the lease of %s ended, and it went on without being told", c.who(c.token))
+		w.Cause = fmt.Sprintf("the lease of %s ended, and it continued without knowing", c.who(c.token))
 		return guilty{c.key, over, c.over}
 	case live:
 		c := w.claims[0]
-		w.Cause = fmt.Sprintf("%s waited for what nobody had any more", c.who(0))
+		w.Cause = fmt.Sprintf("%s waited for a lock that nobody had any more", c.who(0))
 		return guilty{c.key, ask, c.call}
 	case order:
 		last = w.claims[1]
-		w.Cause = fmt.Sprintf("%s was let in before one that had waited longer", last.who(last.token))
+		w.Cause = fmt.Sprintf("%s was granted before one that had waited longer", last.who(last.token))
 		return guilty{last.key, got, last.back}
 	case bounded:
 		c := w.claims[0]
-		w.Cause = fmt.Sprintf("a call of %s did not return in its time", c.who(c.token))
+		w.Cause = fmt.Sprintf("a call of %s did not return in time", c.who(c.token))
 		if c.release != never && c.release == w.From {
 			return guilty{c.key, release, c.release}
 		}
@@ -64,7 +64,7 @@ func (v *view) explain(w *Violation) (g guilty) {
 func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 	if c := v.strayRelease(w, last); c != nil {
 		w.claims = append(w.claims, c)
-		w.Cause = fmt.Sprintf("%s released a lock that it had lost before, and so took it from who had it then", c.who(c.token))
+		w.Cause = fmt.Sprintf("%s released a lock that it had lost before, and so took it from its new holder", c.who(c.token))
 		return guilty{c.key, release, c.release}
 	}
 	if last.err == "held" {
@@ -76,7 +76,7 @@ func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 			continue
 		}
 		if had := last.back - c.back; had > v.Run.TTL && (c.until == never || v.Run.Lines) {
-			w.Cause = fmt.Sprintf("%s went on as if it had the lock %v after it was granted, and it is good for %v", c.who(c.token), short(had), v.Run.TTL)
+			w.Cause = fmt.Sprintf("%s used the lock for %v after the grant, but it lasts only %v", c.who(c.token), short(had), v.Run.TTL)
 			if at := v.belief(c, last.back); at != never {
 				return guilty{c.key, until, at}
 			}
@@ -142,10 +142,10 @@ func (v *view) leftBy(w *Violation, c *claim) guilty {
 	w.claims = append(w.claims, c)
 	switch {
 	case c.died != never && c.release == never:
-		w.Cause = fmt.Sprintf("%s had it last and was killed, and nothing ended its lock", c.who(c.token))
+		w.Cause = fmt.Sprintf("%s had it last and was killed, and its lock never expired", c.who(c.token))
 		return guilty{c.key, got, c.back}
 	case c.release != never:
-		w.Cause = fmt.Sprintf("%s had it last and gave it back, and yet it stayed taken", c.who(c.token))
+		w.Cause = fmt.Sprintf("%s had it last and gave it back, but it stayed taken", c.who(c.token))
 		return guilty{c.key, release, c.release}
 	}
 	w.Cause = fmt.Sprintf("%s had it last, and it stayed taken", c.who(c.token))

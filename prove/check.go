@@ -128,11 +128,11 @@ func Check(h *History) *Verdict {
 		if j.Judged == 0 && j.Not == "" {
 			switch {
 			case j.Voided+j.Undecided == 0 && v.broke: // to run it for longer is no use
-				j.Not = "nothing of the kind happened, as the run could not go on"
+				j.Not = "no such case happened, as the run could not go on"
 			case j.Voided+j.Undecided == 0:
-				j.Not = "nothing of the kind happened; run it for longer"
+				j.Not = "no such case happened; run it for longer"
 			default:
-				j.Not = fmt.Sprintf("nothing of it could be judged: %d times a fault voided it, %d times it was not decided in time", j.Voided, j.Undecided)
+				j.Not = fmt.Sprintf("of all cases %d were excused by a fault, and %d took too long to decide", j.Voided, j.Undecided)
 			}
 			idle = append(idle, j.Check)
 		}
@@ -231,7 +231,7 @@ func (v *view) around(w *Violation, g *guilty) (events []Event) {
 	}
 	for i := range v.Events {
 		e := &v.Events[i]
-		mine := e.Op > 0 && of[e.key()] && e.At <= w.To+v.Run.TTL
+		mine := e.Op > 0 && of[e.key()] && (e.At <= w.To+v.Run.TTL || g.is(*e)) //mutant:judge-late-guilty-one-is-shown
 		inside := e.At >= w.From-margin && e.At <= w.To+margin
 		switch e.Do {
 		case struck, mended, died, calm, left:

@@ -50,10 +50,10 @@ var (
 type check int
 
 const (
-	exclusion check = iota + 1 // no two conflicting holds overlap
-	tokens                     // tokens increase in the order of conflicting grants
+	exclusion check = iota + 1 // no two conflicting holders at the same time
+	tokens                     // each new holder has a larger token
 	linear                     // it is a lock with leases
-	told                       // a loss is told by its deadline
+	told                       // a loss is reported by the deadline
 	live                       // afterwards everything comes free
 	order                      // first come, first served
 	bounded                    // no call takes longer than it may
@@ -63,9 +63,9 @@ var checks = []check{exclusion, tokens, linear, told, live, order, bounded}
 
 func (c check) String() string {
 	return [...]string{
-		"", "no two conflicting holds overlap", "tokens increase in the order of conflicting grants",
-		"linearizable as a lock with leases", "a loss is told by its deadline", "every name comes free, and nothing is left",
-		"first come, first served", "no call takes longer than its context, plus a bound",
+		"", "no two conflicting holders at the same time", "each new holder has a larger token",
+		"the answers are those of a correct lock (linearizable)", "a loss is reported by the deadline", "every name comes free, and nothing is left",
+		"first come, first served", "no call takes much longer than it may",
 	}[c]
 }
 

@@ -25,7 +25,7 @@ func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
 	}
 	page := out.String()
 	for _, want := range []string{
-		"Redis &lt;at&gt; home", "<h1>Not proved: this lock let in two at once.</h1>", "Two workers had the same lock at the same time.", "Check 1: process 1, claim 3 (lock, token 1) and process 2, claim 1", "hold it together for 4ms",
+		"Redis &lt;at&gt; home", "<h1>Not proved: two had this lock at the same time.</h1>", "Two workers had the same lock at the same time.", "Check 1: process 1, claim 3 (lock, token 1) and process 2, claim 1", "hold it together for 4ms",
 		`class="whole"><title>claim 3, lock: token 1`, `class="part"><title>claim 1, read: token 3`,
 		`class="wait"><title>claim 3, lock: waited 1ms`, `class="lost"`, `class="fault"><title>latency, met 1`, `<title>frozen, met 1`,
 		// A row for each of the two, what they held together, whose grant it was, and why.
@@ -114,7 +114,7 @@ func TestTheReportSaysHowLongTheRunWasAndWhatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, said := range []string{text.String(), page.String()} {
-		if !strings.Contains(said, "For 10s, ") || !strings.Contains(said, ", 10s, ") || strings.Contains(said, "15s") || strings.Contains(said, "waited for") {
+		if !strings.Contains(said, "For 10s, ") || !strings.Contains(said, "10s, 0 processes") || strings.Contains(said, "15s") || strings.Contains(said, "had to wait") {
 			t.Errorf("it says %s", said)
 		}
 	}

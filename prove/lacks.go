@@ -80,7 +80,7 @@ func (v *view) notChecked(c check) string {
 	case c == tokens && v.tokenless:
 		return "the lock has no fencing tokens"
 	case c == told && !v.tells:
-		return "the lock tells nobody of a loss by a deadline"
+		return "the lock does not report a loss by its deadline"
 	}
 	return ""
 }

@@ -87,6 +87,8 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 	add("TestTheReportSaysHowLongTheRunWasAndWhatWasSeen",
 		wrong{"a run that was stopped was as long as it was to be", "judge-run-was-as-long-as-asked", mutant.Stmt("f.Faults, f.worked = map[string]int{}, v.Run.For")},
 	)
+	add("TestTheGuiltyOperationIsShownHoweverLate",
+		wrong{"the guilty one is left out if it is late", "judge-late-guilty-one-is-shown", mutant.Value("e.Op > 0 && of[e.key()] && e.At <= w.To+v.Run.TTL")})
 	add("TestTheGuiltyOperationIsShownAmongManyEvents",
 		wrong{"the guilty one is cut out", "judge-guilty-one-is-shown", mutant.Cond("WAS && false")})
 	add("TestTheVerdictSaysWhatWasNotJudged",

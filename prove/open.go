@@ -71,6 +71,8 @@ var ways = map[string]way{
 	"mariadb": {open: openMySQL, network: true},
 
 	"sqlserver": {open: openSQLServer, network: true},
+
+	"s3": {open: openS3, network: true},
 }
 
 func schemeOf(rawURL string) string {

@@ -209,7 +209,7 @@ func (j *judge) told() {
 			continue
 		}
 		if c.revived { //mutant:judge-over-may-valid-again
-			j.wrong(c.name, c.over, c.until, []*claim{c}, "%s: its time was over, and then it was valid again", c.who(c.token))
+			j.wrong(c.name, c.over, c.until, []*claim{c}, "%s: its lease had expired, and then it was valid again", c.who(c.token))
 		}
 		l := j.life(c)
 		until := min(c.lost, c.release, l.to, j.end)
@@ -218,7 +218,7 @@ func (j *judge) told() {
 			if c.lost == never {
 				how = "had not been told"
 			}
-			j.wrong(c.name, c.over, until, []*claim{c}, "%s: its time was over, and the loss %s %v after a bare timer, which was itself %v late", c.who(c.token), how, late, c.late)
+			j.wrong(c.name, c.over, until, []*claim{c}, "%s: its lease had expired, and the loss %s %v after a bare timer, which was itself %v late", c.who(c.token), how, late, c.late)
 		}
 		j.Judged++
 	}

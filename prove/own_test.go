@@ -109,7 +109,7 @@ func TestProgressCountsWhatIsFound(t *testing.T) {
 	}
 	s.lock(2, 12).got(16, 2).release(30, 31)
 	r.events = s.Events
-	if p := r.soFar(); p.Found != 1 || !strings.HasSuffix(p.String(), "4 grants, 1 faults, 1 times something WRONG") {
+	if p := r.soFar(); p.Found != 1 || !strings.HasSuffix(p.String(), "4 grants, 1 faults, 1 WRONG so far") {
 		t.Errorf("of one with two holders: %v", p)
 	}
 	r.zero = clock.Boot() - ms(100) // whoever was stopped has not told of his release yet
@@ -143,12 +143,12 @@ func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
 			s.lock(1, 10).got(11, 1).release(20, 21)
 			s.lock(2, 12).got(16, 2).release(30, 31)
 		}},
-		"its own time is over": {exclusion, "process 1, claim 3 (lock, token 1) went on as if it had the lock 589ms after", until, 1, func(s *script) {
+		"its own time is over": {exclusion, "process 1, claim 3 (lock, token 1) used the lock for 589ms after", until, 1, func(s *script) {
 			s.Run.Lines, s.Run.Peer = true, true
 			s.lock(1, 10).got(11, 1).add(700, Event{Do: until, Until: ms(690)}).release(710, 711)
 			s.lock(2, 12).got(600, 2).release(650, 651)
 		}},
-		"killed, and its lock does not end": {live, "was killed, and nothing ended its lock", got, 1, func(s *script) {
+		"killed, and its lock does not end": {live, "was killed, and its lock never expired", got, 1, func(s *script) {
 			s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Proc == 1 && e.At > ms(10_000) && e.At < ms(10_010) })
 			s.lock(1, 8000).got(8001, 7)
 			s.add(8010, Event{Do: died, Proc: 1})
@@ -183,8 +183,8 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 		"all is judged": {true, "PROVED, for the faults above", func(s *script) {
 			s.lock(1, 100).got(101, 21).add(592, Event{Do: over}).add(593, Event{Do: lost})
 		}},
-		"no lease came to its end": {false, "NOT PROVED: too little was seen to be proof; not judged: check 4 (a loss is told by its deadline): nothing of the kind happened", func(*script) {}},
-		"a lock that would tell of its loss, and lost none": {false, "NOT PROVED: too little was seen to be proof; not judged, as explained above: checks 2, 4, 6", func(s *script) {
+		"no lease came to its end": {false, "NOT PROVED: too little happened to be proof; not judged: check 4 (a loss is reported by the deadline): no such case happened", func(*script) {}},
+		"a lock that would tell of its loss, and lost none": {false, "NOT PROVED: too little happened to be proof; not judged, as explained above: checks 2, 4, 6", func(s *script) {
 			s.Run.Peer = true
 			for i := range s.Events {
 				s.Events[i].Token, s.Events[i].Tells = 0, s.Events[i].Do == got
@@ -241,7 +241,7 @@ func TestAnOwnLockMayBeSlow(t *testing.T) {
 // What breaks a run may leave a name stuck. It gives nobody a wrong token.
 func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 	for want, play := range map[string]func(s *script){
-		"It says nothing of the lock": func(s *script) {
+		"It says nothing about the lock": func(s *script) {
 			s.Events = slices.DeleteFunc(s.Events, func(e Event) bool { return e.Do == got && e.At > ms(10_000) })
 		},
 		"this lock broke a promise": func(s *script) {
@@ -263,8 +263,8 @@ func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 func TestTheWordsSayWhatWasDone(t *testing.T) {
 	for want, faults := range map[string]map[string]int{
 		"no harm": {},
-		"harm on purpose, 5 times: it stopped programs for a while, killed programs": {string(stopLong): 3, string(kill): 2},
-		"harm on purpose, 1 time: it cut and slowed connections":                     {string(cut): 1},
+		"harm 5 times: it stopped programs for a while, killed programs": {string(stopLong): 3, string(kill): 2},
+		"harm 1 time: it cut and slowed connections":                     {string(cut): 1},
 	} {
 		if got := (&Figures{Faults: faults}).harm(); got != want {
 			t.Errorf("%v: %q, want %q", faults, got, want)

@@ -11,11 +11,11 @@ import (
 // seen a lock.
 var brokenPlainly = map[check]string{
 	exclusion: "Two workers had the same lock at the same time. What the lock guards can be damaged then: done twice, or half by one and half by the other.",
-	tokens:    "The numbers by which late writes are recognized were wrong. A write of a worker that is too late would be let through, or a rightful one refused.",
-	linear:    "What the workers were answered does not fit together: no lock that lets in one at a time could have answered so.",
-	told:      "A worker was not told in time that it had lost its lock. It would go on working without it.",
-	live:      "A lock stayed taken although nobody had it any more. Everything that waits for it would stand still.",
-	order:     "Workers were not let in by turns. One that waits can be passed over again and again.",
+	tokens:    "The numbers (tokens) that show which write is too late were wrong. A late write would be accepted, or a correct one refused.",
+	linear:    "The answers that the workers got contradict each other: no correct lock could have given them.",
+	told:      "A worker did not learn in time that it had lost its lock. It would continue to work without it.",
+	live:      "A lock stayed taken although nobody had it any more. Everything that waits for it would stop.",
+	order:     "Workers did not get the lock in the order in which they asked. One that waits can be overtaken again and again.",
 	bounded:   "A call took much longer than it was allowed to. The program that makes it would hang.",
 }
 
@@ -24,8 +24,8 @@ var brokenPlainly = map[check]string{
 func (r *Report) plain() []string {
 	v, run, f := r.Verdict, &r.Run, &r.Verdict.Figures
 	lines := []string{r.headline(),
-		"A lock is a promise: of all who ask for it, only so many may have it at a time, most often one. The others wait, or are refused.",
-		fmt.Sprintf("For %v, %s asked for %s, and had one %s. In that time the test did them %s.",
+		"A lock lets in one program at a time, or a fixed number of them. All others wait, or are refused.",
+		fmt.Sprintf("For %v, %s competed for %s, and got one %s. Meanwhile the test did %s.",
 			r.worked(), many(run.Processes, "program"), many(len(run.Names), "lock"), many(f.Grants, "time"), f.harm()),
 	}
 	for _, c := range v.Checks {
@@ -39,13 +39,13 @@ func (r *Report) plain() []string {
 		lines = append(lines, text)
 	}
 	if len(v.Violations) == 0 && len(v.TooLittle) == 0 {
-		lines = append(lines, "Nothing of what was watched for went wrong. That is true of this run and of these faults, and no proof for others.")
+		lines = append(lines, "Nothing went wrong that the checks look for. That holds for this run and these faults, and is no proof for others.")
 	}
 	if n := f.Harmed - f.Caught; n > 0 {
-		lines = append(lines, fmt.Sprintf("%s came from a worker that had lost its lock and did not know, and went through: a stopped program can always be too late. A fencing token, which the guarded thing checks, is what refuses such writes.", many(n, "write")))
+		lines = append(lines, fmt.Sprintf("%s came too late and got through: the worker had lost its lock and did not know yet. That can happen with every lock, as a program can be stopped at any moment. Only a fencing token, checked by what the lock guards, stops such writes.", many(n, "write")))
 	}
 	if v.Proved && len(v.NotJudged) > 0 {
-		lines = append(lines, "Not all was judged, as this lock does not promise all: see below.")
+		lines = append(lines, "Some checks were not made, as this lock does not promise what they check: see below.")
 	}
 	return lines
 }
@@ -63,7 +63,7 @@ func (f *Figures) harm() string {
 	}{
 		{[]Fault{stopShort, stopLong, stopBoth}, "stopped programs for a while"},
 		{[]Fault{kill}, "killed programs"},
-		{[]Fault{restart}, "ended programs and began others"},
+		{[]Fault{restart}, "restarted programs"},
 		{linkFaults, "cut and slowed connections"},
 		{serverFaults, "harmed the server itself"},
 	} {
@@ -74,16 +74,16 @@ func (f *Figures) harm() string {
 	if len(done) == 0 {
 		return "no harm"
 	}
-	return fmt.Sprintf("harm on purpose, %s: it %s", many(sum, "time"), strings.Join(done, ", "))
+	return fmt.Sprintf("harm %s: it %s", many(sum, "time"), strings.Join(done, ", "))
 }
 
 func (r *Report) headline() string {
 	v := r.Verdict
 	switch {
 	case v.wrong(exclusion):
-		return "Not proved: this lock let in two at once."
+		return "Not proved: two had this lock at the same time."
 	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(told) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
-		return "Not proved: the run could not be made as it should. It says nothing of the lock."
+		return "Not proved: the test itself went wrong. It says nothing about the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."
 	case !v.Proved:

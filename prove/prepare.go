@@ -134,7 +134,7 @@ func (r *run) prepare(ctx context.Context) error {
 	if err := r.containers(named); err != nil {
 		return err
 	}
-	peer := r.way.open == nil
+	peer, began := r.way.open == nil, time.Now()
 	var d *store.Description
 	if peer {
 		d = o.Own.description()
@@ -164,10 +164,10 @@ func (r *run) prepare(ctx context.Context) error {
 	r.lasts(o.TTL)
 	err := r.name(bad)
 	if err == nil && r.store != nil {
-		err = r.reach(ctx, d, free)
+		err = r.reach(ctx, d, free, began.Add(reachWithin))
 	}
 	if err != nil {
-		r.close()
+		r.closeSoon()
 	}
 	return err
 }
@@ -189,6 +189,19 @@ func (r *run) close() {
 	}
 	if r.store != nil {
 		r.store.Close()
+	}
+}
+
+// closeSoon closes the store, and does not wait for a server that is silent.
+func (r *run) closeSoon() {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		r.close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(200 * time.Millisecond):
 	}
 }
 
@@ -214,19 +227,16 @@ func (r *run) name(bad func(string, ...any) error) error {
 }
 
 const (
-	// reachWithin is how long a store that is there may take to answer first.
-	reachWithin = 5 * time.Second
+	// reachWithin is how long a store that is there may take to be opened and to answer first.
+	reachWithin = 3500 * time.Millisecond
 	// longestOwn is the longest TTL that is tried where none is asked for.
 	longestOwn = 10 * time.Second
 )
 
 // reach takes and releases a name: a store that does not work at all is not
-// proved wrong by that. Where no TTL is asked for (free) and the server grants
+// proved wrong by that. It must answer first by then. Where no TTL is asked for (free) and the server grants
 // none so short, as one of etcd does that elects slowly, a longer one is taken.
-func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err error) {
-	if err := r.listens(ctx); err != nil {
-		return err
-	}
+func (r *run) reach(ctx context.Context, d *store.Description, free bool, by time.Time) (err error) {
 	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
 	if r.run.lease() > 0 { // to connect may take longer than that, and an ask gives up then
 		o.TTL = max(r.run.TTL, min(reachWithin, d.MaxTTL))
@@ -234,7 +244,10 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err e
 	if r.own, err = holdfast.New(shared{r.store}, &o); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*reachWithin)
+	if err := r.answers(ctx, by); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	if err := takeOnce(ctx, r.ownName()); err != nil || r.run.lease() == 0 {
 		return err
@@ -251,17 +264,49 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool) (err e
 	}
 }
 
-// listens is the error if nobody listens at the store's address. It gives back what nobody
-// has, which leaves nothing behind: a locker that has asked there tries for seconds to take that
-// back when it is closed.
-func (r *run) listens(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+// answers is the error if nobody listens at the store's address, or nothing comes from there by
+// then.
+func (r *run) answers(ctx context.Context, by time.Time) error {
+	ctx, cancel := context.WithDeadline(ctx, by) //mutant:prove-silence-ends-it
 	defer cancel()
-	err := r.store.Release(ctx, store.Hold{Name: r.run.Names[0].Name, ID: store.NewProcess().NewID()})
-	if errors.Is(err, syscall.ECONNREFUSED) {
+	done := make(chan error, 1)
+	go func() { done <- r.ask(ctx) }() // some drivers wait for longer than a context allows
+	select {
+	case err := <-done:
 		return err
+	case <-ctx.Done():
 	}
-	return nil
+	select {
+	case err := <-done: // it says more
+		return err
+	case <-time.After(100 * time.Millisecond):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, ctx.Err())
+	}
+}
+
+// ask asks the store something until it answers or refuses the connection. It gives back what
+// nobody has, which leaves nothing behind. A store of sessions knows by itself that nobody has
+// that: it is asked for a name.
+func (r *run) ask(ctx context.Context) error {
+	for {
+		var err error
+		if r.run.lease() > 0 {
+			err = r.store.Release(ctx, store.Hold{Name: r.run.Names[0].Name, ID: store.NewProcess().NewID()})
+		} else {
+			err = takeOnce(ctx, r.ownName())
+		}
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			return err
+		case !errors.Is(err, store.ErrUnavailable):
+			return nil // whatever is wrong, it has answered
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 func takeOnce(ctx context.Context, m *holdfast.Lock) error {

@@ -20,7 +20,7 @@ type Progress struct {
 func (p Progress) String() string {
 	found := "nothing wrong so far"
 	if p.Found > 0 {
-		found = fmt.Sprintf("%d times something WRONG", p.Found)
+		found = fmt.Sprintf("%d WRONG so far", p.Found)
 	}
 	return fmt.Sprintf("%v of %v: %d grants, %d faults, %s", p.Elapsed.Round(time.Second), p.For, p.Grants, p.Faults, found)
 }

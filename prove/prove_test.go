@@ -69,10 +69,13 @@ func prove(t *testing.T, o *Options) *Report {
 const longest = 3 * time.Second
 
 // proved is a run that must prove the store. One in which a busy machine got too
-// little done is made again, for longer and with more time for each lease.
-func proved(t *testing.T, o *Options) *Report {
+// little done is made again, for longer and with more time for each lease. Each begins with the calls of begin.
+func proved(t *testing.T, o *Options, begin ...func()) *Report {
 	t.Helper()
 	for range 6 {
+		for _, f := range begin {
+			f()
+		}
 		r := prove(t, o)
 		if r.Verdict.Proved {
 			return r

@@ -109,6 +109,7 @@ func stopped(t *testing.T, set *mutant.Set, alive int, seed uint64, d time.Durat
 	r.starter()
 	defer close(r.starts)
 	r.beside.Go(func() { measure(r.now, r.over, r.add) })
+	r.beside.Go(logStalls(t, r.zero, r.over))
 	defer r.endAll()
 	var work, faults sync.WaitGroup
 	for i, n := range r.run.run.Names {
@@ -275,13 +276,28 @@ func (r *ran) stopBoth(h *ranHolder, last time.Duration) bool {
 		}
 	}
 	r.add(Event{Do: struck, Proc: h.proc, Fault: stopBoth})
-	time.Sleep(last)
+	r.watchDeath(engine, last)
 	for _, pid := range both[1:] {
 		syscall.Kill(pid, syscall.SIGCONT) // it may be dead
 	}
 	syscall.Kill(h.front, syscall.SIGCONT)
 	r.add(Event{Do: mended, Proc: h.proc, Fault: stopBoth, Hits: 1})
 	return true
+}
+
+// watchDeath waits for so long, and logs when a process that is stopped began to die and when it was dead.
+func (r *ran) watchDeath(pid int, last time.Duration) {
+	stat := fmt.Sprintf("/proc/%d/stat", pid)
+	var dying, dead time.Duration
+	for until := r.now() + last; r.now() < until; time.Sleep(time.Millisecond) {
+		switch state := testserver.State(stat); {
+		case dead == 0 && (state == "" || state == "Z" || state == "X"):
+			dead = r.now()
+		case dying == 0 && state != "T":
+			dying = r.now()
+		}
+	}
+	r.t.Logf("process %d: stopped until %v, dead at %v", pid, dying, dead)
 }
 
 // inHand waits until the engine has done all that comes with the start of the command, and returns its pid: the last

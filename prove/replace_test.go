@@ -168,7 +168,7 @@ func (p *couple) upgraded() (upgradeTokens []int64) {
 
 // newest are servers whose WAIT speaks of its own connection alone.
 var newest = map[string]func(testing.TB, ...string) *testserver.Server{
-	"Redis": testserver.Redis, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
+	"Redis": testserver.Redis7, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
 }
 
 // replaced are the options of a run on a couple that is replaced again and again,

@@ -36,12 +36,12 @@ func (r *Report) Print(out io.Writer) error {
 		fmt.Fprintf(t, "%s\t%s\n", what, fmt.Sprintf(format, args...))
 	}
 	row("store", "%s", run.Store)
-	row("run", "seed %d, %v, %d processes, %d names, TTL %v", run.Seed, r.worked(), run.Processes, len(run.Names), run.TTL)
-	row("grants", "%d%s", f.Grants, r.waits())
-	row("not granted", "%d refused, %d given up waiting, %d because the store was away", f.Refused, f.Cancelled, f.Unavailable)
-	row("held", "%d past a renewal, %d handed over in the process, %d entered again, %d changes of weight, %d released as they ended", f.Kept, f.HandedOn, f.Nested, f.Changes, f.Raced)
-	row("lost", "%d leases told so; %d processes killed; the longest stall of one %v", f.Losses, f.Deaths, short(f.Stalled))
-	row("unsafe uses", "%d of %d, %d of them refused by the fence", f.Harmed, f.Uses, f.Caught)
+	row("run", "%v, %d processes, %d names, TTL %v, --seed %d", r.worked(), run.Processes, len(run.Names), run.TTL, run.Seed)
+	row("granted", "%d claims; %s", f.Grants, r.waits())
+	row("not granted", "%d claims: %d refused, %d gave up waiting, %d had no answer from the store", f.Refused+f.Cancelled+f.Unavailable, f.Refused, f.Cancelled, f.Unavailable)
+	row("of the grants", "%d outlived a renewal, %d came from another claim of the same process, %d were re-entries, %d upgrades and downgrades, %d released as they expired", f.Kept, f.HandedOn, f.Nested, f.Changes, f.Raced)
+	row("lost", "%d leases, and their holders knew; %d processes were killed; the longest stall was %v", f.Losses, f.Deaths, short(f.Stalled))
+	row("late writes", "%d of %d uses of what the locks guard; a check of the token refused %d", f.Harmed, f.Uses, f.Caught)
 	var faults []string
 	for _, k := range slices.Sorted(maps.Keys(f.Faults)) {
 		faults = append(faults, fmt.Sprintf("%s %d", k, f.Faults[k]))
@@ -49,32 +49,25 @@ func (r *Report) Print(out io.Writer) error {
 	if faults == nil {
 		faults = []string{"none"}
 	}
-	row("faults that met something", "%s", strings.Join(faults, ", "))
+	row("faults with an effect", "%s", strings.Join(faults, ", "))
+	t.Flush()
+	fmt.Fprint(t, "\nCHECK\tRESULT\tCASES\tNOTE\n")
 	for _, c := range v.Checks {
-		text := fmt.Sprintf("ok, %d judged", c.Judged)
-		if c.Wrong > 0 {
-			text = fmt.Sprintf("WRONG %d of %d", c.Wrong, c.Judged)
-		}
-		if c.Voided > 0 {
-			text += fmt.Sprintf(", %d voided by a fault", c.Voided)
-		}
-		if c.Undecided > 0 {
-			text += fmt.Sprintf(", %d not decided", c.Undecided)
-		}
-		if c.Not != "" {
-			text = "not checked: " + c.Not
-		}
-		row(fmt.Sprintf("check %d: %s", c.Check, c.Text), "%s", text)
-	}
-	for _, u := range v.Unchecked {
-		row("not checked", "%s", u)
+		fmt.Fprintf(t, "%d. %s\t%s\t%d\t%s\n", c.Check, c.Text, c.result(), c.Judged, c.note())
 	}
 	t.Flush()
+	if len(v.Unchecked) > 0 {
+		fmt.Fprint(w, "\nNot tested here:\n")
+	}
+	for _, u := range v.Unchecked {
+		fmt.Fprintf(w, "  %s\n", u)
+	}
+	fmt.Fprintln(w)
 	for i := range v.Violations {
 		v.Violations[i].print(w, run)
 	}
 	for _, why := range v.TooLittle {
-		fmt.Fprintf(w, "too little seen: %s\n", why)
+		fmt.Fprintf(w, "too little happened: %s\n", why)
 	}
 	fmt.Fprintln(w, r.verdict())
 	_, err := io.WriteString(out, visible(w.String()))
@@ -93,9 +86,35 @@ func (r *Report) worked() time.Duration {
 func (r *Report) waits() string {
 	f := &r.Verdict.Figures
 	if r.Run.Peer {
-		return fmt.Sprintf("; the longest took %v", short(f.LongestWait)) // whether it waited or not
+		return fmt.Sprintf("the slowest took %v", short(f.LongestWait)) // whether it waited or not
 	}
-	return fmt.Sprintf(", %d of them waited for, the longest wait %v", f.Waits, short(f.LongestWait))
+	return fmt.Sprintf("%d had to wait, the longest %v", f.Waits, short(f.LongestWait))
+}
+
+// result is what came of the check, in a word.
+func (c *Count) result() string {
+	switch {
+	case c.Wrong > 0:
+		return fmt.Sprintf("%d WRONG", c.Wrong)
+	case c.Judged == 0:
+		return "not judged"
+	}
+	return "ok"
+}
+
+// note is why the check was not made, or which cases it left out.
+func (c *Count) note() string {
+	if c.Not != "" {
+		return c.Not
+	}
+	var left []string
+	if c.Voided > 0 {
+		left = append(left, fmt.Sprintf("%d more excused by a fault", c.Voided))
+	}
+	if c.Undecided > 0 {
+		left = append(left, fmt.Sprintf("%d more took too long to decide", c.Undecided))
+	}
+	return strings.Join(left, ", ")
 }
 
 // visible is the text with nothing in it that a terminal would obey: what workers left on
@@ -121,9 +140,9 @@ func (r *Report) verdict() string {
 	v, text := r.Verdict, "PROVED, for the faults above"
 	switch {
 	case len(v.Violations) > 0:
-		return fmt.Sprintf("NOT PROVED: promises were broken; --seed %d makes the same faults again", r.Run.Seed)
+		return fmt.Sprintf("NOT PROVED: promises were broken; --seed %d repeats the same faults", r.Run.Seed)
 	case !v.Proved:
-		text = "NOT PROVED: too little was seen to be proof"
+		text = "NOT PROVED: too little happened to be proof"
 	case len(v.NotJudged) > 0: //mutant:prove-verdict-says-not-judged
 		text = "PROVED in part, for the faults above"
 	}
@@ -147,7 +166,7 @@ func (w *Violation) print(out io.Writer, run *Run) {
 	if w.Name != "" {
 		name = fmt.Sprintf(" of %q", w.Name)
 	}
-	fmt.Fprintf(out, "\ncheck %d%s: %s\n", w.Check, name, w.Text)
+	fmt.Fprintf(out, "check %d%s: %s\n", w.Check, name, w.Text)
 	fmt.Fprintf(out, "cause: %s\n", w.Cause)
 	for i, e := range w.Events {
 		mark := " "
@@ -156,6 +175,7 @@ func (w *Violation) print(out io.Writer, run *Run) {
 		}
 		fmt.Fprintf(out, "%s %12.3f ms  %s\n", mark, float64(e.At)/1e6, e.line())
 	}
+	fmt.Fprintln(out)
 }
 
 // line is the event for people.
@@ -170,7 +190,11 @@ func (e *Event) line() string {
 	if e.Op > 0 {
 		who += fmt.Sprintf(" claim %d", e.Op)
 	}
-	text := fmt.Sprintf("%-26s %s", who, e.Do)
+	do := string(e.Do)
+	if e.Do == until {
+		do = "valid" // until is said below
+	}
+	text := fmt.Sprintf("%-26s %s", who, do)
 	add := func(is bool, format string, args ...any) {
 		if is {
 			text += fmt.Sprintf(" "+format, args...)

@@ -148,14 +148,14 @@ func forgets(d *store.Description) []Fault {
 func (r *run) unchecked(d *store.Description) (all []string) {
 	switch {
 	case r.way.groups:
-		all = append(all, "processes that are stopped or killed: this store lives in one, and excludes nobody else")
+		all = append(all, "processes that are stopped or killed: this store is inside one process")
 	case !r.way.network && r.o.Own != nil:
-		all = append(all, "bad links: the URL names no host")
+		all = append(all, "bad network: the URL names no host")
 	case !r.way.network:
-		all = append(all, "bad links: there is no link to this store")
+		all = append(all, "bad network: there is none between this store and its users")
 	}
 	if r.uncontained != nil {
-		all = append(all, fmt.Sprintf("containers with boot ids of their own: none can be made here: %v", r.uncontained))
+		all = append(all, fmt.Sprintf("containers with boot ids of their own: none can be created here: %v", r.uncontained))
 	}
 	if !r.way.groups {
 		var not []string
@@ -165,13 +165,13 @@ func (r *run) unchecked(d *store.Description) (all []string) {
 			}
 		}
 		if len(not) > 0 {
-			all = append(all, "faults of the store itself ("+strings.Join(not, ", ")+"): it is not ours to stop")
+			all = append(all, "faults of the store itself ("+strings.Join(not, ", ")+"): prove does not stop your server")
 		}
 		if r.o.Offset == 0 {
 			all = append(all, "processes whose wall clocks differ: all run on this host")
 		}
 	}
-	all = append(all, "the time of a suspend of the machine")
+	all = append(all, "a machine that is suspended")
 	if r.way.open == nil {
 		all = append(all, "whether anything is left in the store")
 	}

@@ -79,7 +79,7 @@ func (s *Store) nodes(ctx context.Context) (all []redis.Cmdable, err error) {
 		all = append(all, c)
 	}
 	if err == nil && len(all) == 0 {
-		err = errors.New("the server that was asked is of no cluster")
+		err = errors.New("the server is not part of a cluster")
 	}
 	return all, err
 }
@@ -124,10 +124,10 @@ func (s *Store) checkServer(ctx context.Context, server redis.Cmdable) (all []st
 		return append(all, store.Finding{About: "clock", Err: s.failed("read the clock", err)}), nil
 	}
 	at = &reading{theirs.Sub(sent.Add(took / 2)), took / 2}
-	return append(all, store.Finding{About: "clock", Found: besideOurs(at.ahead, at.within)}), at
+	return append(all, store.ClockFinding(at.ahead, at.within)), at
 }
 
-// besideEachOther tells how far the clocks of servers are apart at least.
+// besideEachOther says how far the clocks of servers are apart at least.
 func besideEachOther(clocks []reading) store.Finding {
 	f := store.Finding{About: "clocks"}
 	var apart, within time.Duration
@@ -138,7 +138,7 @@ func besideEachOther(clocks []reading) store.Finding {
 		}
 	}
 	if f.Warning = apart > maxApart; f.Warning {
-		f.Found = fmt.Sprintf("the servers' clocks are %v apart or more: a name that comes to one which is ahead, by a fail-over or with its slot, expires so much too early there, and another can get in beside its holder; keep them in step (NTP)",
+		f.Found = fmt.Sprintf("the servers' clocks are %v apart or more: a name that moves to the one ahead, by a fail-over or with its slot, expires too early there, and two can hold it; keep the clocks in step (NTP)",
 			apart.Round(time.Millisecond))
 		return f
 	}
@@ -146,7 +146,7 @@ func besideEachOther(clocks []reading) store.Finding {
 	return f
 }
 
-// version tells the version of the server, which must not be too old.
+// version reports the version of the server, which must not be too old.
 func (s *Store) version(info string) store.Finding {
 	f := store.Finding{About: "version", Found: redisinfo.Version(info)}
 	major, minor, what := needMajor, needMinor, "is needed"
@@ -159,7 +159,7 @@ func (s *Store) version(info string) store.Finding {
 	return f
 }
 
-// role tells whether the server takes writes, and who would take its place. In
+// role reports whether the server takes writes, and who would take its place. In
 // a cluster a replica is as it should be.
 func (s *Store) role(info string) store.Finding {
 	f := store.Finding{About: "role", Found: redisinfo.Field(info, "role") + ", " + redisinfo.Replicas(info)}
@@ -195,10 +195,10 @@ func (s *Store) role(info string) store.Finding {
 	case err != nil:
 	case n > 0 && s.replicas == 0: //mutant:redis-replica-that-lacks-grants
 		f.Warning = true
-		f.Found += ": one that takes over lacks what it had not received, and two may hold a name until the TTL of the first is over; set replicas (?replicas=1), or check the token"
+		f.Found += ": one that takes over lacks what it had not received, and two may hold a name until the first one's TTL has passed; set replicas (?replicas=1), or check the token"
 	case n < s.replicas:
 		f.Warning = true
-		f.Found += fmt.Sprintf(": %d must confirm what is told, so nothing is granted or renewed there until they do", s.replicas)
+		f.Found += fmt.Sprintf(": %d must confirm each grant and renewal; until they do, nothing is granted or renewed there", s.replicas)
 	}
 	return f
 }
@@ -212,7 +212,7 @@ func neverSaves(answer *redis.MapStringStringCmd) bool {
 // keepAFile has a server keep an append-only file.
 const keepAFile = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
 
-// persistence tells what a restart loses. That it loses something is no
+// persistence says what a restart loses. That it loses something is no
 // warning: Describe says so of every Redis. That it loses all is one, also where an
 // operator restarts the server in good order. With replicas it is worse: they follow a
 // primary that comes back empty, and forget all as well.
@@ -226,10 +226,10 @@ func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 		return f
 	default:
 		if redisinfo.Field(info, "aof_last_write_status") == "err" { //mutant:redis-disk-full
-			f.Err = fmt.Errorf("%w: the server cannot write its append-only file, as on a full disk, and takes no writes until it can: make room on its disk", store.ErrUnavailable)
+			f.Err = fmt.Errorf("%w: the server cannot write its append-only file, as on a full disk, and takes no writes until it can: free some space on its disk", store.ErrUnavailable)
 		}
 		if s.durable { //mutant:redis-durable-is-said
-			f.Found = "an append-only file: nothing is told as granted before it is synced to it"
+			f.Found = "an append-only file: nothing is reported as granted before it is synced to it"
 		}
 		return f
 	}
@@ -241,7 +241,7 @@ func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 		f.Run = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG SET appendfsync always\nredis-cli CONFIG REWRITE"
 	case redisinfo.Field(info, "rdb_last_bgsave_status") == "err": //mutant:redis-disk-full-snapshot
 		f.Warning = true
-		f.Found = "its last snapshot failed, as on a full disk: unless stop-writes-on-bgsave-error is no, the server takes no writes; make room on its disk"
+		f.Found = "its last snapshot failed, as on a full disk: unless stop-writes-on-bgsave-error is no, the server takes no writes; free some space on its disk"
 	case replicas > 0: //mutant:redis-empty-primary
 		f.Warning = true
 		f.Run = keepAFile
@@ -249,31 +249,18 @@ func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 	case neverSaves && redisinfo.Field(info, "role") != "slave": //mutant:redis-nothing-is-kept
 		f.Warning = true
 		f.Run = keepAFile
-		f.Found = "no append-only file and no snapshots: a restart forgets all locks, a planned one too, and two may hold a name until the TTL of the first is over; turn appendonly on"
+		f.Found = "no append-only file and no snapshots: a restart forgets all locks, a planned one too, and two may hold a name until the first one's TTL has passed; turn appendonly on"
 	}
 	return f
 }
 
-// memory tells whether the server's memory is full.
+// memory reports whether the server's memory is full.
 func (s *Store) memory(info string) store.Finding {
 	found, full := redisinfo.Memory(info)
 	f := store.Finding{About: "memory", Found: found}
 	if full {
-		f.Err = fmt.Errorf("%w: %s: its memory is full, so nothing new can be locked until it has some again or maxmemory is raised; what is held can be renewed and released",
+		f.Err = fmt.Errorf("%w: %s: its memory is full, so nothing new can be locked until some is free again or maxmemory is raised; what is held can be renewed and released",
 			store.ErrUnavailable, s.address)
 	}
 	return f
-}
-
-// besideOurs tells how far a clock is from this host's, which was read to within
-// half a round trip.
-func besideOurs(ahead, within time.Duration) string {
-	ahead, within = ahead.Round(100*time.Microsecond), max(within.Round(100*time.Microsecond), 100*time.Microsecond)
-	switch {
-	case ahead.Abs() <= within:
-		return fmt.Sprintf("as this host's, to within %v", within)
-	case ahead < 0:
-		return fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
-	}
-	return fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
 }

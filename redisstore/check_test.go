@@ -308,23 +308,6 @@ func TestClocksOfServersThatAreApartAreWarnedOf(t *testing.T) {
 	}
 }
 
-func TestHowFarClocksAreApart(t *testing.T) {
-	const ms = time.Millisecond
-	for _, c := range []struct {
-		ahead, within time.Duration
-		want          string
-	}{
-		{0, 0, "as this host's, to within 100µs"},
-		{-2 * ms, 3 * ms, "as this host's, to within 3ms"},
-		{-5 * ms, 3 * ms, "5ms behind this host's, to within 3ms"},
-		{time.Hour + 30*time.Microsecond, ms, "1h0m0s ahead of this host's, to within 1ms"},
-	} {
-		if got := besideOurs(c.ahead, c.within); got != c.want {
-			t.Errorf("%v ±%v: %q, want %q", c.ahead, c.within, got, c.want)
-		}
-	}
-}
-
 func TestAServerThatIsTooOldIsFound(t *testing.T) {
 	for version, old := range map[string]bool{
 		"2.8.24": true, "5.0.14": true, "6.0.0": false, "6.2.14": false, "7.0.15": false, "10.1": false, "255.255.255": false, "": false, "unstable": false,

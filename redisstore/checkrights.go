@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// rights tells whether this user may lock. It sends the commands without which there is
+// rights reports whether this user may lock. It sends the commands without which there is
 // no lock, in a form that changes nothing: the server looks whether the user may run them
 // before all else. Only HSET is not among them, as it cannot be run without writing. ACL DRYRUN
 // would tell the same, to who has the right to ask for it, which no lock needs.
@@ -44,7 +44,7 @@ func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding 
 			wakes = false
 		case has(err.Error(), "keys", " a key"): // to some names only
 			f.Warning = true
-			f.Found = fmt.Sprintf("this user may not use every key below %s*: names outside of its rights are refused to it", s.prefix)
+			f.Found = fmt.Sprintf("this user may not use every key below %s*: all other names are refused", s.prefix)
 		default:
 			missing = append(missing, "+"+c.Name())
 		}

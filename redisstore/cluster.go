@@ -52,7 +52,7 @@ func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 		return nil
 	})
 	if err == nil && len(all) == 0 { // by the word of one that has left its cluster
-		err = errors.New("the server that was asked is of no cluster")
+		err = errors.New("the server is not part of a cluster")
 	}
 	return all, err
 }

@@ -152,7 +152,7 @@ func (s *Store) pipeline(ctx context.Context, to destination, commands []*comman
 	}
 }
 
-// gives reports whether the answer tells its owner of something that is theirs
+// gives reports whether the answer says to its owner that it has something
 // from now on, or for longer.
 func (c *command) gives() bool {
 	return c.script.gives != "" && strings.ContainsAny(c.Val()[:min(1, len(c.Val()))], c.script.gives) //mutant:redis-confirms-what-gives

@@ -121,7 +121,7 @@ func TestNothingIsToldAsOursThatAReplicaWhichHangsHasNot(t *testing.T) {
 		name  string
 		start func(*testing.T) (open func() redis.UniversalClient, replicas []*testserver.Server)
 	}{
-		{"on one server", onOne(testserver.Redis)},
+		{"on one server", onOne(testserver.Redis7)},
 		{"on one server of Redis 8", onOne(testserver.Redis8)},
 		{"on one server of Valkey 9", onOne(testserver.Valkey9)},
 		{"behind Sentinel", func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {

@@ -10,14 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A notDurable says that a server cannot tell what is on its disk. Nothing was sent
+// A notDurable says that a server does not report what is on its disk. Nothing was sent
 // to it.
 type notDurable struct{ err error }
 
 func (e *notDurable) Error() string { return e.err.Error() }
 func (e *notDurable) Unwrap() error { return e.err }
 
-// canSync asks a server once whether it can tell what is on its disk, if that is to
+// canSync asks a server once whether it reports what is on its disk, if that is to
 // be waited for: before anything is granted there, which would have to be taken back.
 func (s *Store) canSync(ctx context.Context, server redis.UniversalClient) error {
 	if !s.durable {
@@ -36,7 +36,7 @@ func (s *Store) canSync(ctx context.Context, server redis.UniversalClient) error
 	return err
 }
 
-// whyNotDurable is what stands in the way of WAITAOF, or empty if it is not known.
+// whyNotDurable is why WAITAOF cannot be used, or empty if it is not known.
 func whyNotDurable(err error) string {
 	var answer redis.Error
 	switch {

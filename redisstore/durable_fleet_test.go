@@ -135,7 +135,7 @@ func TestWithoutTheRightToSyncNothingIsAsked(t *testing.T) {
 func TestTheCheckTellsWhetherAServerCanBeDurable(t *testing.T) {
 	t.Parallel()
 	can := durable(t, clientOf(t, testserver.Redis8(t, syncs...).Addr), 0)
-	for about, want := range map[string]string{"version": "Redis 8", "persistence": "nothing is told as granted before it is synced"} {
+	for about, want := range map[string]string{"version": "Redis 8", "persistence": "nothing is reported as granted before it is synced"} {
 		if f := found(t, can, about); f.Level() != store.LevelOK || !strings.Contains(f.Text(), want) {
 			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
 		}

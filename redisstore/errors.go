@@ -28,15 +28,15 @@ func (s *Store) failed(what string, err error) error {
 	case forbids(text), has(text, "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH "):
 		return fmt.Errorf("%w: %s on %s: %w", store.ErrDenied, what, s.address, err)
 	case has(text, "WRONGTYPE"):
-		return fmt.Errorf("%w: %s on %s: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt, what, s.address)
+		return fmt.Errorf("%w: %s on %s: the key holds another type of value: it was not written by holdfast and was not changed", store.ErrCorrupt, what, s.address)
 	case has(text, "CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
 		return fmt.Errorf("%w: %s on %s: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, what, s.address, needMajor, needMinor, err)
 	}
 	if has(text, "holdfast: damaged") {
-		return fmt.Errorf("%w: %s on %s: the key holds a value that is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, what, s.address)
+		return fmt.Errorf("%w: %s on %s: the key holds a value that is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, what, s.address)
 	}
 	if has(text, "OOM command not allowed") {
-		err = fmt.Errorf("%w (the server's memory is full, so nothing new can be locked until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
+		err = fmt.Errorf("%w (the server's memory is full, so nothing new can be locked until some is free again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
 	}
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
@@ -52,14 +52,14 @@ func has(text string, parts ...string) bool {
 }
 
 func (s *Store) corrupt(key string) error {
-	return fmt.Errorf("%w: key %q on %s holds a value that is not of holdfast, or is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, key, s.address)
+	return fmt.Errorf("%w: key %q on %s holds a value that was not written by holdfast, or is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, key, s.address)
 }
 
 // otherForm is the error of a value of another stored form than ours.
 func (s *Store) otherForm(key string, have byte) error {
 	where := fmt.Sprintf("key %q on %s", key, s.address)
 	if have >= '0' && have < '0'+version {
-		return fmt.Errorf("%w: %s is of stored form %d, which was never released, and this program knows %d: it was left alone; delete it once no older program uses it", store.ErrUnsupported, where, have-'0', version)
+		return fmt.Errorf("%w: %s is of stored form %d, which was never released, and this program knows %d: it was not changed; delete it once no older program uses it", store.ErrUnsupported, where, have-'0', version)
 	}
 	return store.NewerFormError(where, int(have)-'0', version)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// The stored form, which the package comment tells; lua/line.lua (a string) and
+// The stored form, which the package comment describes; lua/line.lua (a string) and
 // lua/tree.lua (a hash) are its other half. A hash is read here as the string that
 // it would be: view.lua answers so.
 const (
@@ -29,7 +29,7 @@ type entry struct {
 	ID                        [32]byte
 	MinHold                   float64
 	Owner                     uint16 // length
-	Reason                    uint8  // length: why it was broken, or of a waiter why it asks the holders to give up
+	Reason                    uint8  // length: why it was broken, or of a waiter and of a hold whose upgrade is pending why it asks the holders to give up
 	LockDelay, UpgradeToken   float64
 	Limit, Weight, Want, Turn uint32
 	N                         uint16
@@ -107,7 +107,7 @@ func parseEntries(s string) (all []queue.Entry, err error) {
 			MinHold: int64(e.MinHold), LockDelay: int64(e.LockDelay),
 			Owner: s[:owner],
 		})
-		if reason, last := s[owner:end], &all[len(all)-1]; reason != "" && last.Granted {
+		if reason, last := s[owner:end], &all[len(all)-1]; reason != "" && last.Granted && last.Want == last.Weight {
 			last.Broken = &reason // as package queue stores it
 		} else if reason != "" {
 			last.GiveUp = &reason

@@ -10,7 +10,7 @@ import (
 )
 
 // One of three masters is frozen for more than a TTL. The leases on the other two
-// go on, and so does all once it has thawed.
+// go on, and so does all once it has thawed. Where leases on a server that is not frozen are lost in that time, too, nothing is told.
 func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]*Options{"alone": nil, "each asked by WAIT too": {Replicas: 1}} {
@@ -37,11 +37,21 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
+			beside, err := holdfast.New(storeOn(t, clientOf(t, testserver.Redis(t).Addr), nil), &holdfast.Options{TTL: ttl, Logger: quiet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer beside.Close()
 
-			var healthy, frozen []*holdfast.Lease
+			var healthy, frozen, control []*holdfast.Lease
 			for i := range names {
 				if i%12 == 0 {
 					time.Sleep(ttl / 100) // so that they are due at many times, and go in many batches
+					lease, err := beside.Mutex(fmt.Sprint("name ", i)).Lock(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					control = append(control, lease)
 				}
 				lease, err := l.Mutex(fmt.Sprint("name ", i)).Lock(t.Context())
 				if err != nil {
@@ -77,7 +87,9 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 			lost, _ := count(healthy)
 			onFrozen, _ := count(frozen)
 			t.Logf("lost: %d of %d whose masters answer, %d of %d on the frozen one", lost, len(healthy), onFrozen, len(frozen))
-			if lost > 0 {
+			if slow, _ := count(control); lost > 0 && slow > 0 {
+				t.Logf("this machine is too slow to tell anything: of %d leases on a server that was not frozen %d are lost", len(control), slow)
+			} else if lost > 0 {
 				t.Errorf("%d of %d leases were lost whose masters answer", lost, len(healthy))
 			}
 

@@ -54,40 +54,57 @@ func TestAmongManyTheFirstThatAsksIsHeard(t *testing.T) {
 	}
 }
 
-// Each of more holders than are read at a time is notified, once.
+// Each of more holders than are read at a time is notified, once, by a waiter and by one of them that upgrades.
 func TestEachOfManyHoldersIsAsked(t *testing.T) {
 	t.Parallel()
-	s := storeOn(t, clientOf(t, testserver.Redis(t).Addr), nil)
-	defer s.Close()
-	var mu sync.Mutex
-	asked := map[store.ID]int{}
-	if err := s.Watch(t.Context(), me, func(n store.Notification) {
-		mu.Lock()
-		defer mu.Unlock()
-		asked[n.ID]++
-	}); err != nil {
-		t.Fatal(err)
-	}
-	const readers = 1203
-	holds := map[store.ID]bool{}
-	for range readers {
-		c := mutex("n")
-		c.Weight, c.TTL = 1, time.Hour
-		holds[mustHold(t, s, c).ID] = true
-	}
-	w := mutex("n")
-	w.GiveUp = "a writer waits"
-	mustAsk(t, s, w)
-	until(t, "all are asked", func() bool {
-		mu.Lock()
-		defer mu.Unlock()
-		return len(asked) >= readers
-	})
-	mu.Lock()
-	defer mu.Unlock()
-	for id, n := range asked {
-		if !holds[id] || n != 1 {
-			t.Errorf("%v was notified %d times, a holder: %v", id, n, holds[id])
+	for _, upgrades := range []bool{false, true} {
+		s := storeOn(t, clientOf(t, testserver.Redis(t).Addr), nil)
+		defer s.Close()
+		var mu sync.Mutex
+		asked := map[store.ID]int{}
+		if err := s.Watch(t.Context(), me, func(n store.Notification) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[n.ID]++
+		}); err != nil {
+			t.Fatal(err)
 		}
+		u := mutex("n")
+		u.Weight, u.TTL = store.Upgradeable, time.Hour
+		up := mustHold(t, s, u)
+		const readers = 1203
+		holds, last := map[store.ID]bool{}, store.Hold{}
+		for range readers {
+			c := mutex("n")
+			c.Weight, c.TTL = 1, time.Hour
+			last = mustHold(t, s, c)
+			holds[last.ID] = true
+		}
+		if upgrades {
+			up.GiveUp = "a writer waits"
+			if a, err := s.Change(t.Context(), up, 1, store.Full); err != nil || a.Granted {
+				t.Fatal(a, err)
+			}
+		} else {
+			holds[up.ID] = true
+			w := mutex("n")
+			w.GiveUp = "a writer waits"
+			mustAsk(t, s, w)
+		}
+		until(t, "all are asked", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(asked) >= len(holds)
+		})
+		if r := s.Renew(t.Context(), []store.Hold{last, up}); r[0].GiveUp != "a writer waits" || (r[1].GiveUp == "") != upgrades {
+			t.Errorf("renewals %+v of a reader, and of one that upgrades: %v", r, upgrades)
+		}
+		mu.Lock()
+		for id, n := range asked {
+			if !holds[id] || n != 1 {
+				t.Errorf("%v was notified %d times, a holder: %v", id, n, holds[id])
+			}
+		}
+		mu.Unlock()
 	}
 }

@@ -65,6 +65,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"what is sent together is linked to nobody", "TestWhatIsSentTogetherIsLinkedToItsCallers", "redis-joined-in-no-trace", mutant.Line("l.s.exchange(ctx, commands)\n_ = callers")},
 		// Of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},
+		{"who may not publish cannot lock", "TestWithoutTheRightToPublishEveryPromiseIsKept", "redis-denied-publish", mutant.Line("redis.call('PUBLISH', channel, e.token .. ' ' .. e.id .. ' ' .. KEYS[1])")},
 		{"an upgrade that is there is given unwritten", written, "redis-change-gives", mutant.Line("return done('G' .. told(e))")},
 		{"a lone hold is not given back to a full server", full, "redis-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'PX', RETENTION)")},
 		{"a full server lets others wait", full, "redis-ask-adds", mutant.Line("added = false")},
@@ -85,6 +86,10 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"who waits is granted more than a holder counts on", lines, "redis-heeds-holders-limits", mutant.Line("if held + e.weight > e.limit then break end")},
 		{"who comes is granted more than a holder counts on", lines, "redis-comes-under-holders-limits", mutant.Line("local room = granted == n and not upgrading() and held + new.weight <= new.limit")},
 		{"a lock is one more total of a semaphore", lines, "redis-lock-beside-semaphore", mutant.Delete()},
+		{"an upgrade that asks is taken for a broken hold", "TestStore/promise/Upgrade_that_asks_is_not_taken_for_a_broken_hold", "redis-upgrade-asks-as-broken", mutant.Line("local broken = flags % 2 == 1")},
+		{"an upgrade asks nobody", asked, "redis-upgrade-asks-unheard", mutant.Delete()},
+		{"an upgrade asks itself", asked, "redis-upgrade-asks-itself", mutant.Line("if up and up.why ~= '' then return give('H' .. told(e) .. up.why) end")},
+		{"an upgrade notifies itself that it asks", asked, "redis-broken-is-asked", mutant.Line("if h.reason == '' and h.expires > now then wake(h, '0') end")},
 		{"a hold that is broken is asked for", lines, "redis-broken-is-asked", mutant.Line("if h.expires > now then wake(h, '0') end")},
 		{"each ask asks the holders once more", lines, "redis-asked-once", mutant.Line("new = ARGV[5] ~= ''")},
 		{"a tree that grows forgets who asks", trees, "redis-tree-grows-with-who-asks", mutant.Line("t[1], t[FAN + 1] = first, n")},

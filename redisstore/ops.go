@@ -38,7 +38,7 @@ func (s *Store) asking(sc *script, c *store.Claim) *command {
 	if c.Try {
 		position = "t" + position
 	}
-	return s.command(sc, s.key(c.Name), claimed(c), strconv.FormatInt(micros(c.TTL), 10), strconv.FormatInt(keep.Milliseconds(), 10), position, c.GiveUp)
+	return s.command(sc, s.key(c.Name), announced(c.Announce, claimed(c), strconv.FormatInt(micros(c.TTL), 10), strconv.FormatInt(keep.Milliseconds(), 10), position, c.GiveUp)...)
 }
 
 // answered reads what the ask script answers, but for a new grant.
@@ -137,9 +137,9 @@ func (s *Store) renewEach(ctx context.Context, holds []store.Hold, some []int, c
 		if h.NewID != (store.ID{}) {
 			newID = h.NewID.String()
 		}
-		commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name),
+		commands = append(commands, s.command(&s.scripts.renew, s.key(h.Name), announced(h.Announce,
 			h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
-			strconv.FormatInt(h.Used, 10), newID, h.Owner))
+			strconv.FormatInt(h.Used, 10), newID, h.Owner)...))
 	}
 	s.start(ctx, commands...)
 	for k, i := range some {
@@ -166,11 +166,11 @@ func (s *Store) renewed(ctx context.Context, cmd *command, h *store.Hold) store.
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
 	const what = "change the weight of"
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	cmd := s.command(&s.scripts.change, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10),
-		strconv.FormatInt(int64(turn), 10), strconv.FormatInt(weight, 10))
+		strconv.FormatInt(int64(turn), 10), strconv.FormatInt(weight, 10), h.GiveUp)
 	s.start(ctx, cmd)
 	answer, err := s.outcome(ctx, cmd, what, h.Name)
 	if err != nil {
@@ -226,7 +226,15 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 }
 
 func (s *Store) releaseOf(h *store.Hold) *command {
-	return s.command(&s.scripts.release, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))
+	return s.command(&s.scripts.release, s.key(h.Name), announced(h.Announce, h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(h.Used, 10))...)
+}
+
+// announced are the arguments of a script that publishes what it changes, if it is to.
+func announced(is bool, args ...string) []string {
+	if is { //mutant:redis-announces-each-lock
+		args = append(args, "announce")
+	}
+	return args
 }
 
 // BreakHold implements [store.Inspector].
@@ -334,7 +342,7 @@ func (s *Store) refusal(answer, key string) error {
 	return nil
 }
 
-// done is the outcome of a script that has nothing to tell.
+// done is the outcome of a script that returns nothing.
 func (s *Store) done(ctx context.Context, cmd *command, what, name string) error {
 	answer, err := s.outcome(ctx, cmd, what, name)
 	if err == nil && answer != "1" {
@@ -343,7 +351,7 @@ func (s *Store) done(ctx context.Context, cmd *command, what, name string) error
 	return err
 }
 
-// strange is the error of an answer that no script of ours gives.
+// strange is the error of an answer that none of our scripts gives.
 func (s *Store) strange(what, name, answer string) error {
 	return fmt.Errorf("%w: %s %q on %s: answered with %.40q, which is no answer of this program", store.ErrUnavailable, what, name, s.address, answer)
 }

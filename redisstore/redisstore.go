@@ -4,7 +4,7 @@
 //
 // # Stored form
 //
-// A key a name: the prefix, then the name between braces, so that a
+// There is one key for each name: the prefix, then the name between braces, so that a
 // name is one slot of a cluster ("holdfast:{invoice/42}"). In a name the bytes
 // "%", "{" and "}" are written as "%25", "%7B" and "%7D".
 //
@@ -30,11 +30,12 @@
 //	                        waiting, how many are wanted
 //	flags                   uint8: 1 granted, 2 shown, 4 kept by a session
 //	owner, reason           the reason of a hold is why it was broken, that of a
-//	                        waiter why it asks the holders to give up; with a
-//	                        byte 1 before it the hold was broken with now, and
-//	                        is in nobody's way
+//	                        waiter, and of a hold whose upgrade is pending, why it
+//	                        asks the other holders to give up; with a byte 1
+//	                        before it a hold was broken with now, and blocks
+//	                        nobody
 //
-// The hash has the field "h": what the string begins with, then how many ask the
+// The hash has the field "h": what the string begins with, then how many waiters ask the
 // holders to give up (uint32), the weight of all holds (float64), the number of holds and of entries
 // (uint32), the position of the next entry, the earliest end of an entry and the
 // instant up to when the key lives, less the retention (float64), the height of
@@ -45,9 +46,9 @@
 // the id. The field "x" has the holds that were broken with now, each as in the field of an id: no sum,
 // and no other field, counts them. The fields "t", a level, ":" and a number are the nodes of a tree over
 // the positions, 16 children each: of each child the earliest end of an entry
-// (float64), then of each how many entries there are, then how many of those ask the
+// (float64), then of each how many entries there are, then how many waiters of those ask the
 // holders to give up (uint32). So an operation
-// reads and writes its own entry, the nodes above it, and those whom it lets in,
+// reads and writes its own entry, the nodes above it, and the entries that it grants,
 // however many wait.
 //
 // A session keeps holds that were alone on their names when they went into it: in such an entry its id, 8 bytes, is
@@ -55,11 +56,14 @@
 // digits ("holdfast:session:00c0ffee00c0ffee"): a string of "hs1", when the session ends, and
 // when it ends at the latest (float64 each).
 //
-// A key lives until a day after the last of its entries is over, or for as long
+// A key lives until a day after the last of its entries has ended, or for as long
 // as [Options].TokenRetention says, by its expiry in Redis; a hash up to a minute longer, and one whose
 // hold was in a session up to two hours. The key of a session lives for four. Notifications are published to the channel of the prefix, "hint:"
 // and the first half of the waiter's id, as "token id key"; behind the token of
 // a block are "+" and its size, and of an upgrade, and of a hold that is asked to be given up, the token is 0.
+//
+// What an election changes (the claims and holds with Announce, see package store) is published to the
+// channel that is called as the key of the name, as an empty message. So is each break.
 //
 // # Guarantees
 //
@@ -74,7 +78,7 @@
 //
 // What Redis forgets is not kept: a restart without an append-only file that is
 // synced on every write, or without [Options].Durable, an eviction or a FLUSHALL can
-// let two hold a name at once until the TTL of the first is over. The key of a session counts
+// let two hold a name at once until the TTL of the first has passed. The key of a session counts
 // for all that it keeps, up to 500 holds. Check the token where that matters.
 //
 // # Replicas and fail-overs
@@ -135,28 +139,30 @@
 // Redis 6.0 or newer, Valkey 7.2 or newer. A maxmemory-policy of "noeviction"
 // (the default). On a server whose memory is full then (maxmemory) nothing new
 // is granted and nobody begins to wait, which is ErrUnavailable and says why;
-// what is held is renewed, changed and released, and who waits already gets in. A [redis.Ring] is refused: it moves names to another server
+// what is held is renewed, changed and released, and those that wait already are granted. A [redis.Ring] is refused: it moves names to another server
 // when one is away, and then two could hold them.
 //
 // # Rights
 //
-// A user who may do just this can do all of it, here with the default prefix:
+// These rights are enough, here with the default prefix:
 //
 //	resetkeys ~holdfast:* resetchannels &holdfast:* -@all
 //	+evalsha +eval +mget +exists +set +time +publish   to lock
 //	+hmget +hset +hdel +del +pexpire          once many wait for a name, or have it
 //	+hgetall                                  to list such a name
-//	+subscribe +ping                          to be woken; without, waiters poll
+//	+subscribe +unsubscribe +ping             to be woken; without, waiters and observers of elections poll
 //	+scan                                     to list all names
 //	+info                                     for what is checked at start; without, less is
 //
-// The client needs +select besides for a database other than 0, +wait if
+// The client also needs +select for a database other than 0, +wait if
 // replicas must confirm, +waitaof if the disk must, and on a cluster +cluster|slots, +command and, while
 // slots are moved, +asking. To log in needs no right. Sentinels must allow
 // +sentinel|get-master-addr-by-name, +sentinel|sentinels, +subscribe and +ping.
 //
-// A user may be limited to some names, as with ~holdfast:{jobs*, and needs ~holdfast:session:* besides (not on
+// A user may be limited to some names, as with ~holdfast:{jobs*. It then also needs ~holdfast:session:* (not on
 // a cluster): without it an operation on a name is [store.ErrDenied] while the session of another user keeps a hold on it.
+// To observe the elections of those names, and to announce them, it needs the same pattern for channels, &holdfast:{jobs*, and &holdfast:hint:*
+// for all else.
 package redisstore
 
 import (
@@ -172,6 +178,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisnames"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
@@ -221,8 +228,8 @@ type Options struct {
 	// than any server's clock can be set back, or be behind that of a server whose
 	// place it takes: with less than that a token can be smaller than an older
 	// one, and a resource that checks tokens lets a late writer in and refuses the
-	// holder. Stores that share names should all say the same: whoever writes a
-	// name last decides.
+	// holder. Set the same in all stores that share names: the last
+	// write of a name decides.
 	TokenRetention time.Duration
 
 	// Dialer makes the connections of the client that Open makes, for tunnels
@@ -253,6 +260,8 @@ type Store struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
+	watched func() *redisnames.Names // names that somebody watches
+
 	hasSessions bool // all names are on one server
 	sessions    sessions
 
@@ -265,6 +274,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
+	store.NameWatcher
 	store.Poller
 	store.Inspector
 	store.Checker
@@ -337,7 +347,7 @@ func newStore(client redis.UniversalClient, o *Options, clock func() int64, sh s
 		client: client, address: addressOf(client), prefix: cmp.Or(o.Prefix, DefaultPrefix), clock: clock,
 		retention: cmp.Or(o.TokenRetention, store.TokenRetention), replicas: o.Replicas, durable: o.Durable, confirmTime: confirmTime, syncTime: syncTime, pingEvery: pingEvery, lanes: map[string]*lane{},
 	}
-	s.one.s = s
+	s.one.s, s.watched = s, sync.OnceValue(s.newNames)
 	_, s.hasSessions = client.(*redis.Client) //mutant:redis-session-on-cluster
 	s.sessions.fewest, s.sessions.now, s.sessions.of = fewestTogether, store.Now, map[store.ID]place{}
 	switch {
@@ -374,7 +384,7 @@ func checkClient(client redis.UniversalClient) error {
 	return nil
 }
 
-// addressOf tells where the client goes, for people; never a password.
+// addressOf says which server the client uses, for people; never a password.
 func addressOf(client redis.UniversalClient) string {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -396,14 +406,14 @@ func (s *Store) Describe() store.Description {
 		MinTTL: minTTL, MaxTTL: maxTTL, Tick: time.Microsecond,
 		Tokens: "when the name's key is lost and the clock of the server that answers is behind the newest token",
 		Loses: "replication is asynchronous: a fail-over can lose the newest grants, a restart what was not synced to disk, " +
-			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over",
+			"an eviction or a FLUSHALL everything; then two may hold a name until the first one's TTL has passed",
 		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe, store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 		Lacks:   map[store.Promise]string{},
 	}
 	if s.replicas > 0 {
 		d.Loses = fmt.Sprintf("a fail-over to a replica that is not among the %d which have confirmed a grant can lose it, a restart what was not synced to disk, "+
-			"an eviction or a FLUSHALL everything; then two may hold a name until the TTL of the first is over", s.replicas)
+			"an eviction or a FLUSHALL everything; then two may hold a name until the first one's TTL has passed", s.replicas)
 		d.Lacks[store.PromiseNotificationToken] = "replicas have not confirmed what a notification would tell"
 	}
 	if s.durable {
@@ -414,7 +424,7 @@ func (s *Store) Describe() store.Description {
 	return d
 }
 
-// confirms reports whether what is granted has to be confirmed before it is told.
+// confirms reports whether a grant must be confirmed before it is reported.
 func (s *Store) confirms() bool { return s.replicas > 0 || s.durable }
 
 // Close implements [store.Store]: it ends the mailboxes and waits for what is

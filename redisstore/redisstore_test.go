@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // versions are servers that differ in what they answer to scripts.
 var versions = map[string]func(testing.TB, ...string) *testserver.Server{
-	"Redis":    testserver.Redis,
+	"Redis":    testserver.Redis7,
 	"Redis 8":  testserver.Redis8,
 	"Valkey 9": testserver.Valkey9,
 }

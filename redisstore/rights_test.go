@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
 const secret = "p4ss/w:rd@%{}s3cret"
@@ -24,7 +25,7 @@ func rights(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(string(b), "// # Rights\n")
-	text, _, _ = strings.Cut(text, "// The client needs")
+	text, _, _ = strings.Cut(text, "// The client also needs")
 	var all []string
 	for _, word := range strings.Fields(text) {
 		if word == "resetkeys" || word == "resetchannels" || strings.ContainsRune("~&+-", rune(word[0])) && len(word) > 1 {
@@ -135,6 +136,26 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 			}
 		})
 	}
+}
+
+// A mute is a store that notifies nobody, as its user may not publish.
+type mute struct {
+	store.Store
+	store.Inspector
+	store.Poller
+	store.Checker
+}
+
+// The whole contract, where waiters poll.
+func TestWithoutTheRightToPublishEveryPromiseIsKept(t *testing.T) {
+	t.Parallel()
+	server := testserver.Redis(t)
+	all := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+publish" })
+	client := user(t, server, "quiet", all...)
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s := storeOn(t, client, nil)
+		return mute{s, s, s, s}
+	})
 }
 
 func TestWithoutTheRightToPublishLocksWorkAndWaitersPoll(t *testing.T) {

@@ -86,7 +86,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 		t.Skip("it holds ten thousand leases for more than a minute")
 	}
 	t.Parallel()
-	const n, ttl, every = 10_000, 45 * time.Second, 8 * time.Second
+	const n, ttl, every = 10_000, 10 * time.Minute, 8 * time.Second // a busy machine takes its time for so many
 	server := testserver.Redis(t)
 	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every}), n)
 	server.Freeze()
@@ -105,6 +105,9 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 		return true
 	})
 
+	each(t, n, released(leases))
+	leases = take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: 4 * every, RenewEvery: every}), n) // some of them may be over already
+
 	server.Freeze()
 	defer server.Thaw()
 	time.Sleep(every) // what was answered before has been read: no deadline moves any more
@@ -113,6 +116,9 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 		wg               sync.WaitGroup
 	}
 	for _, l := range leases {
+		if !l.Valid() {
+			continue
+		}
 		deadline := l.Deadline()
 		late.wg.Add(1)
 		context.AfterFunc(l.Context(context.Background()), func() {
@@ -188,12 +194,17 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		}
 	}
 	// By themselves, as Close gives up after a few seconds. A busy machine may not hear of some.
-	each(t, n, func(i int) error {
+	each(t, n, released(leases))
+}
+
+// released releases one, or does not hear whether it has.
+func released(leases []*holdfast.Lease) func(i int) error {
+	return func(i int) error {
 		if err := leases[i].Release(); !errors.Is(err, holdfast.ErrUnavailable) {
 			return err
 		}
 		return nil
-	})
+	}
 }
 
 // raise makes v at least n.
@@ -303,12 +314,12 @@ func commands(t *testing.T, c *redis.Client) map[string]int {
 	return all
 }
 
-// until waits until f.
+// until waits until f, which is no small thing where it looks at ten thousand.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for start := time.Now(); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatal("not within a minute: ", what)
+	for start := time.Now(); !f(); time.Sleep(100 * time.Millisecond) {
+		if time.Since(start) > 3*time.Minute {
+			t.Fatal("not within three minutes: ", what)
 		}
 	}
 }

@@ -41,7 +41,7 @@ const (
 
 // A session, as this process knows it. Every entry that names it on the server is
 // of a hold that is counted here: those of which the one answer that began it said so, until
-// an answer says that their entry is elsewhere or gone. Or the session is over.
+// an answer says that their entry is elsewhere or gone. Or the session has ended.
 type session struct {
 	id    [8]byte
 	ttl   time.Duration

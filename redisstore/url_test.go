@@ -248,7 +248,10 @@ func TestTheDialerOfTheOptionsMakesEachConnection(t *testing.T) {
 			if (err != nil) != strings.HasPrefix(url, "rediss") {
 				t.Errorf("%s: %v", url, err)
 			}
-			if err != nil {
+			mu.Lock()
+			greeted := hellos > 0 // a busy machine may be late for one
+			mu.Unlock()
+			if greeted {
 				break
 			}
 		}

@@ -18,7 +18,7 @@ const (
 	// pingEvery is how often a mailbox is tried. Without a sign of life since
 	// the last time its connection counts as broken.
 	pingEvery = 5 * time.Second
-	// A broken mailbox is opened anew after a pause between these.
+	// A broken mailbox is opened again after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
@@ -132,10 +132,7 @@ func (w *mailbox) subscribe(ctx context.Context) *redis.PubSub {
 	return w.s.client.Subscribe(ctx, w.channel)
 }
 
-// ping tries the mailbox, and returns once it must be closed. It sends itself a
-// message as others would: a server that has left its cluster, or was cut off
-// from its primary, still answers on the connection, and delivers nothing. Who
-// may not publish, or cannot now, has the server answer a ping instead.
+// ping tries the mailbox, and returns once it must be closed.
 func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 	tick := time.NewTicker(w.s.pingEvery)
 	defer tick.Stop()
@@ -146,19 +143,25 @@ func (w *mailbox) ping(ctx context.Context, sub *redis.PubSub) {
 			return
 		case <-tick.C:
 		}
-		if !w.alive.Swap(false) {
+		if !w.alive.Swap(false) || w.try(ctx, sub) != nil {
 			return
 		}
-		message := once{redis.NewIntCmd(ctx, "publish", w.channel, "")}
-		if err := w.s.client.Process(ctx, message); err != nil { //mutant:redis-mailbox-at-primary
-			if elsewhere(err) {
-				w.s.reload()
-			}
-			if sub.Ping(ctx) != nil {
-				return
-			}
-		}
 	}
+}
+
+// try sends the mailbox a message as others would: a server that has left its cluster, or was cut off
+// from its primary, still answers on the connection, and delivers nothing. Who
+// may not publish, or cannot now, has the server answer a ping instead.
+func (w *mailbox) try(ctx context.Context, sub *redis.PubSub) error {
+	message := once{redis.NewIntCmd(ctx, "publish", w.channel, "")}
+	err := w.s.client.Process(ctx, message) //mutant:redis-mailbox-at-primary
+	if err == nil {
+		return nil
+	}
+	if elsewhere(err) {
+		w.s.reload()
+	}
+	return sub.Ping(ctx)
 }
 
 // once is a command that the client does not repeat.
@@ -167,7 +170,7 @@ type once struct{ redis.Cmder }
 func (once) NoRetry() bool { return true }
 
 // notification reads a message: token (with "+" and the size of its block, unless that
-// is 1), id and key. A grant that replicas have not confirmed is not told.
+// is 1), id and key. A grant that replicas have not confirmed is not sent.
 func (s *Store) notification(payload string) (h store.Notification, ok bool) {
 	part := strings.SplitN(payload, " ", 3)
 	if len(part) != 3 {

@@ -43,16 +43,16 @@ func (b *Bounds) CheckRenewal(h *Hold) error {
 }
 
 // CheckChange returns an error that matches ErrInvalid if no Change can have these
-// arguments, whatever is stored: a turn starts at 1, and a weight is Full or Upgradeable;
-// else nil.
-func CheckChange(name string, turn int32, weight int64) error {
-	switch err := CheckName(name); {
+// arguments, whatever is stored: a turn starts at 1, a weight is Full or Upgradeable, and a
+// reason to give up has at most MaxReason bytes; else nil.
+func CheckChange(h *Hold, turn int32, weight int64) error {
+	switch err := cmp.Or(CheckName(h.Name), checkGiveUp(h.Name, h.GiveUp)); {
 	case err != nil:
 		return err
 	case turn < 1:
-		return fmt.Errorf("%w: change %q: turn %d: changes are counted from 1", ErrInvalid, name, turn)
+		return fmt.Errorf("%w: change %q: turn %d: changes are counted from 1", ErrInvalid, h.Name, turn)
 	case weight != Full && weight != Upgradeable:
-		return fmt.Errorf("%w: change %q: a weight of %d: want %d (upgrade) or %d (back)", ErrInvalid, name, weight, int64(Full), int64(Upgradeable))
+		return fmt.Errorf("%w: change %q: a weight of %d: want %d (upgrade) or %d (back)", ErrInvalid, h.Name, weight, int64(Full), int64(Upgradeable))
 	}
 	return nil
 }

@@ -13,8 +13,8 @@ func TestBounds_WhatIsOutsideIsInvalidAndWhatIsInsideIsNot(t *testing.T) {
 	b := &store.Bounds{Min: time.Second, Max: time.Hour, On: "here"}
 	claim := store.Claim{Name: strings.Repeat("n", store.MaxName), Limit: store.Full, Weight: store.Full, TTL: time.Second, PositionTTL: time.Second,
 		MinHold: time.Hour, LockDelay: time.Hour, Owner: strings.Repeat("o", store.MaxOwner), GiveUp: strings.Repeat("r", store.MaxReason)}
-	hold := store.Hold{Name: claim.Name, TTL: time.Hour, Owner: claim.Owner}
-	if err := errors.Join(b.CheckClaim(&claim), b.CheckRenewal(&hold), store.CheckChange(claim.Name, 1, store.Full)); err != nil {
+	hold := store.Hold{Name: claim.Name, TTL: time.Hour, Owner: claim.Owner, GiveUp: claim.GiveUp}
+	if err := errors.Join(b.CheckClaim(&claim), b.CheckRenewal(&hold), store.CheckChange(&hold, 1, store.Full)); err != nil {
 		t.Error(err)
 	}
 	for what, f := range map[string]func(c *store.Claim){
@@ -42,8 +42,9 @@ func TestBounds_WhatIsOutsideIsInvalidAndWhatIsInsideIsNot(t *testing.T) {
 		if wrong := h != (store.Hold{Name: claim.Name, TTL: claim.TTL, Owner: claim.Owner}); wrong != errors.Is(b.CheckRenewal(&h), store.ErrInvalid) {
 			t.Errorf("%s, a renewal: %v", what, b.CheckRenewal(&h))
 		}
-		if wrong := c.Name != claim.Name; wrong != (store.CheckChange(c.Name, 1, store.Full) != nil) {
-			t.Errorf("%s, a change: %v", what, store.CheckChange(c.Name, 1, store.Full))
+		h.GiveUp = c.GiveUp
+		if wrong := c.Name != claim.Name || c.GiveUp != claim.GiveUp; wrong != errors.Is(store.CheckChange(&h, 1, store.Full), store.ErrInvalid) {
+			t.Errorf("%s, a change: %v", what, store.CheckChange(&h, 1, store.Full))
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package store
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // A Checker is a store that can find out more about its server than Describe
 // may, which does no I/O: whether it will do, and what an operator should know.
@@ -68,4 +72,18 @@ func (f *Finding) Text() string {
 		return f.Err.Error()
 	}
 	return f.Found + ": " + f.Err.Error()
+}
+
+// ClockFinding is the Finding of a server's clock: by how much it is ahead of this host's, which was read to within so
+// much. That is half the round trip of the question as a rule, as the server may have answered at either end of it.
+func ClockFinding(ahead, within time.Duration) Finding {
+	ahead, within = ahead.Round(100*time.Microsecond), max(within.Round(100*time.Microsecond), 100*time.Microsecond)
+	f := Finding{About: "clock", Found: fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)}
+	switch {
+	case ahead.Abs() <= within:
+		f.Found = fmt.Sprintf("the same as this host's, to within %v", within)
+	case ahead < 0:
+		f.Found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
+	}
+	return f
 }

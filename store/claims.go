@@ -51,7 +51,7 @@ func Join(ctx context.Context, callers ...context.Context) context.Context {
 	})
 }
 
-// alone is a context that has the values of another besides.
+// alone is a context that also has the values of another.
 type alone struct {
 	context.Context
 	caller context.Context

@@ -93,7 +93,7 @@ const (
 	// and waits, and no hold can be broken.
 	PromiseInspect Promise = "list and break"
 
-	// PromiseHolders: a refusal tells all who hold the name. Without it a refusal may
+	// PromiseHolders: a refusal names all holders of the name. Without it a refusal may
 	// name nobody, and its times are 0.
 	PromiseHolders Promise = "a refusal tells all of the holders"
 
@@ -106,7 +106,7 @@ const (
 	PromiseUpgrade Promise = "upgrade and downgrade"
 
 	// PromiseTokens: the tokens of a name only grow, so they fence. Without it the token
-	// of a grant only tells one hold from another.
+	// of a grant only distinguishes one hold from another.
 	PromiseTokens Promise = "fencing tokens"
 
 	// PromiseBlock: a grant draws as many tokens as [Claim.Block] says, so that holds
@@ -134,11 +134,11 @@ const (
 	// Without it a notification only causes a poll.
 	PromiseNotificationToken Promise = "a notification carries the token"
 
-	// PromiseGiveUp: the holders hear of a waiter's [Claim.GiveUp]. Without it that is
-	// ignored.
+	// PromiseGiveUp: the holders hear of a waiter's [Claim.GiveUp], and of an upgrade's [Hold.GiveUp].
+	// Without it these are ignored.
 	PromiseGiveUp Promise = "a waiter asks the holders to give up"
 
-	// PromiseReason: the owner of a hold that was broken with [Break.Now] is told the
+	// PromiseReason: the owner of a hold that was broken with [Break.Now] gets the
 	// reason. Without it the hold is dropped, and is lost without one.
 	PromiseReason Promise = "a hold broken with now is told the reason"
 )

@@ -80,7 +80,8 @@ const (
 type Store interface {
 	// Ask appends the claim to the queue of its name, or refreshes the entry
 	// that has its id, and says whether it is granted. A claim with Try set is
-	// appended only if it is granted at once.
+	// appended only if it is granted at once. With Waits as well it is asked for again, without
+	// either, if it is refused: so a store may leave it to that ask whether the holders live.
 	//
 	// A refusal is an Answer, not an error. Errors: ErrLost if an entry of
 	// this id is there but expired, broken or given back (the engine takes a
@@ -126,6 +127,9 @@ type Store interface {
 	// the hold. The owner gets a Notification without a token then, and reads the result in the
 	// answer to its next Renew or Change. A downgrade and the grants that it
 	// allows are one write; the upgrade token stays.
+	//
+	// With Hold.GiveUp an upgrade asks the other holds to be given up while it is pending, as
+	// a waiter does (Claim.GiveUp), and before all waiters.
 	//
 	// The owner counts its changes from 1 on in turn. One whose turn is not
 	// above the newest applied is answered, and not applied: so each may be
@@ -189,9 +193,11 @@ type Unwatcher interface {
 // A NameWatcher is a store that can notify those who only look at a name and take no
 // part, as an observer of an election does. Without it they poll.
 type NameWatcher interface {
-	// WatchName calls changed soon after each change of who holds the name that is
-	// made from when it has returned on, until stop is called or the store is closed.
-	// It may call it for nothing, and calls it once the store can be reached again, as
+	// WatchName calls changed soon after each change of who holds the name, or of the
+	// Owner of a hold, that is made from when it has returned on, until stop is called or
+	// the store is closed. Of a change that a claim or a hold without Announce makes it
+	// may say nothing; a BreakHold is always announced.
+	// It may call changed for nothing, and calls it once the store can be reached again, as
 	// changes may have been missed. That a hold has expired is a change only once
 	// somebody's operation has found it. changed does not block,
 	// does not use the store, and is safe for concurrent use. ctx bounds the call,
@@ -258,6 +264,7 @@ type Claim struct {
 	Limit  int64  // 1 … Full; see Ask for names that are used with several
 	Weight int64  // 1 … Limit
 	Try    bool   // append only if granted at once
+	Waits  bool   // of a Try: refused, it is asked for again at once, to wait; see Ask
 
 	TTL         time.Duration // how long a hold lasts without renewal; 0 where it has no deadline
 	PositionTTL time.Duration // how long a position lasts without being asked for: at most MaxPositionTTL and TTL
@@ -278,6 +285,11 @@ type Claim struct {
 	// Nothing else follows: whether to give up is up to the owner. A store
 	// that lacks PromiseGiveUp ignores it.
 	GiveUp string
+
+	// Announce says that others may watch the name (NameWatcher): what this ask changes
+	// of who holds it is announced to them. A store that notifies of each change ignores it, as
+	// does one that is no NameWatcher.
+	Announce bool
 
 	Owner string // Owner.Stored of the caller, opaque to the store
 }
@@ -306,11 +318,20 @@ type Hold struct {
 	Owner string // Renew: what to keep as the owner from now on; empty: what is kept
 	NewID ID     // Renew: the id of the hold from now on, one never used; zero: the same
 
+	// GiveUp is of a Change to Full: why it asks the other holders to give up, in at most MaxReason
+	// bytes; empty: it does not ask. What was applied with its turn counts. See Claim.GiveUp.
+	GiveUp string
+
 	// ByHand says of a renewal that the hold is not renewed automatically: its owner asks
 	// for each. It is the same in all renewals of one hold. A store whose sessions keep
 	// holds may give such a hold an expiry of its own, so that it expires when its owner
 	// was told, even if its process lives on. A store may ignore it.
 	ByHand bool
+
+	// Announce is as in Claim, for what a renewal or a release changes: it ends the hold and
+	// admits another, or gives the hold another Owner, Used or NewID. A renewal that only
+	// moves the expiry is not announced.
+	Announce bool
 }
 
 // An Answer is the outcome of an Ask or a Change.
@@ -320,7 +341,7 @@ type Answer struct {
 	// Of a grant.
 	Token int64         // the fencing token, drawn when it was granted; the same for each repeated ask
 	N     int           // how many were drawn: the block is Token … Token+N−1, and the owner's alone
-	TTL   time.Duration // how long the hold lasts from From
+	TTL   time.Duration // how long the hold lasts from From. Of a claim that waits: how long its position does, if not for all of its PositionTTL; else 0
 	From  Instant       // when the TTL (of a claim that waits: its PositionTTL) began at the latest; zero: just before the call, as the caller measured it
 
 	Weight       int64 // of the hold
@@ -331,7 +352,7 @@ type Answer struct {
 	// with a token not above it is stale.
 	Last int64
 
-	// Of a refusal.
+	// Of a refusal. Where eight or more hold or wait ahead these may be what was so up to a second before the ask.
 	Holders []Entry       // the holds that block, at most MaxHolders of them
 	Holding int           // how many block
 	Waiting int           // how many wait ahead
@@ -349,7 +370,7 @@ type Renewal struct {
 
 	Weight, Want, UpgradeToken int64 // as in Answer
 
-	GiveUp string // why the first waiter that asks the holders to give up does so; empty: none asks
+	GiveUp string // why the first that asks the holders to give up does so, but for the hold itself: an upgrade that is pending, or a waiter; empty: none asks
 }
 
 // A Notification wakes a waiter, or the owner of a hold. It may be false, late,
@@ -400,7 +421,7 @@ type Entry struct {
 	Ends         time.Duration // until it blocks no more unless renewed: its expiry, minimum hold or lock delay, whichever is latest
 	Broken       string        // the reason of a BreakHold, or empty
 	Freed        bool          // broken with Break.Now: it blocks nobody, and is listed until its owner has released it, or it expires
-	GiveUp       string        // why this waiter asks the holders to give up, or empty
+	GiveUp       string        // why this waiter, or a hold whose upgrade is pending, asks the other holders to give up; or empty
 	Owner        Owner         // who it is, for people
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -144,6 +145,23 @@ func TestErrorsTellWhatAPersonNeeds(t *testing.T) {
 			if !strings.Contains(c.err.Error(), part) {
 				t.Errorf("%q does not tell %q", c.err, part)
 			}
+		}
+	}
+}
+
+func TestHowFarClocksAreApart(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		ahead, within time.Duration
+		want          string
+	}{
+		{0, 0, "the same as this host's, to within 100µs"},
+		{-2 * ms, 3 * ms, "the same as this host's, to within 3ms"},
+		{-5 * ms, 3 * ms, "5ms behind this host's, to within 3ms"},
+		{time.Hour + 30*time.Microsecond, ms, "1h0m0s ahead of this host's, to within 1ms"},
+	} {
+		if got := ClockFinding(c.ahead, c.within).Found; got != c.want {
+			t.Errorf("%v ±%v: %q, want %q", c.ahead, c.within, got, c.want)
 		}
 	}
 }

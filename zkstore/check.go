@@ -26,7 +26,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 		case strings.Contains(said, "not currently serving"):
 			f.Warning, f.Found = true, "it serves nobody: it is cut off from the others, or they are electing a leader"
 		case version == "":
-			f.Found = "ZooKeeper, whose command srvr is not open to us: its version is not known"
+			f.Found = "ZooKeeper; its version is unknown, as it does not allow the command srvr"
 		default:
 			version, _, _ = strings.Cut(version, "-")
 			f.Found = "ZooKeeper " + version + ", " + mode

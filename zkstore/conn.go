@@ -48,7 +48,7 @@ func newWire(b *backend, lapses time.Duration) *wire {
 	}
 }
 
-var errEnded = errors.New("the session is over")
+var errEnded = errors.New("the session has ended")
 
 // longestGreeting bounds how long a member may take to answer to a new
 // connection. The driver waits for several times the timeout.

@@ -240,7 +240,8 @@ func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
 func TestAsksThatSlipInLateAreGoneAgain(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
-	a, b := closing(t, storeOn(t, nil, s.Addr)), closing(t, storeOn(t, nil, s.Addr))
+	link := testserver.NewLink(t, s.Addr)
+	a, b := closing(t, storeOn(t, nil, link.Addr())), closing(t, storeOn(t, nil, s.Addr))
 	warm := mustHold(t, patient{a}, mutex("warm"))
 	mustHold(t, patient{b}, storetest.Mutex(store.NewProcess(), "beside"))
 	s.Freeze()
@@ -251,9 +252,7 @@ func TestAsksThatSlipInLateAreGoneAgain(t *testing.T) {
 	for i := range late {
 		late[i] = mutex(fmt.Sprint("late ", i))
 		asking.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			if _, err := a.Ask(ctx, late[i]); err == nil || store.Definite(err) {
+			if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := a.Ask(ctx, late[i]); return err }); err == nil || store.Definite(err) {
 				t.Errorf("ask of a frozen server: %v, want it indeterminate", err)
 			}
 			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -295,9 +294,7 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 	s, other := closing(t, storeOn(t, o, link.Addr())), closing(t, storeOn(t, o, addr))
 	hold := mustHold(t, s, mutex("a"))
 	link.Hush()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := s.Release(ctx, hold); err == nil || store.Definite(err) {
+	if err := link.Sent(t.Context(), func(ctx context.Context) error { return s.Release(ctx, hold) }); err == nil || store.Definite(err) {
 		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if mustAsk(t, other, mutexTry("a")).Granted {

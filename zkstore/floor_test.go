@@ -293,20 +293,69 @@ func TestWhoListensLooksOnceItsSessionHasEnded(t *testing.T) {
 func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 	t.Parallel()
 	server := testserver.ZooKeeper(t)
-	b := opened(t, nil, server.Addr)
+	link := testserver.NewLink(t, server.Addr)
+	b := opened(t, nil, link.Addr())
 	b.mustWrite(t, "a", "x", false)
 	for range 3 {
 		old := b.mustLoad(t, "a")
 		server.Freeze()
-		time.AfterFunc(300*time.Millisecond, server.Thaw)
-		if _, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("y")}); err != nil {
+		before, done := link.Asked(), make(chan error, 1)
+		go func() {
+			_, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("y")})
+			done <- err
+		}()
+		until(t, "it is asked for", func() bool { return link.Asked() > before })
+		time.Sleep(300 * time.Millisecond)
+		server.Thaw()
+		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		before := time.Now().UnixMicro()
+		looked := time.Now().UnixMicro()
 		now, latest := b.now()
-		if after := time.Now().UnixMicro(); now > after || latest < before { // it is of this machine
-			t.Errorf("it is taken to be at most %d µs ahead, and at least %d", latest-before, now-after)
+		if after := time.Now().UnixMicro(); now > after || latest < looked { // it is of this machine
+			t.Errorf("it is taken to be at most %d µs ahead, and at least %d", latest-looked, now-after)
 		}
+	}
+}
+
+// Who knows that its swap would be refused sends none: not even one that would be done.
+func TestANoteOfALostSwapIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := opened(t, apart(), testserver.SharedZooKeeper(t))
+	id := b.mustBegin(t)
+	note := record.Note{Key: "a", Data: []byte("note")}
+	out, err := b.Swap(t.Context(), &record.Swap{Name: "lost", Data: []byte("data"), Lost: true, Join: &record.Join{Session: id, Notes: []record.Note{note}}})
+	if err != nil || !out.Joined || out.Done {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if r := b.mustLoad(t, "lost"); len(r.Data) > 0 || len(r.Inbox) != 1 {
+		t.Errorf("%+v, want a note and no record", r)
+	}
+}
+
+// To delete them one by one would be as many requests.
+func TestLettersAreDeletedWhenTheyAreMany(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedZooKeeper(t), apart()
+	b, c, p := opened(t, o, addr), connOf(t, addr), store.NewProcess()
+	heard := make(chan record.Notification, 3*manyLetters)
+	if err := b.Listen(t.Context(), p, func(n record.Notification) { heard <- n }); err != nil {
+		t.Fatal(err)
+	}
+	most := 0
+	for range 3 * manyLetters {
+		if _, _, err := multi(t.Context(), b.mustConnect(t).link, b.letter(&record.Notification{Name: "a", ID: p.NewID(), Token: 1, N: 1})...); err != nil {
+			t.Fatal(err)
+		}
+		<-heard
+		nodes, _, err := c.Children(b.mailbox(p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, len(nodes))
+	}
+	if most < manyLetters || most > 2*manyLetters+2 {
+		t.Errorf("%d letters, and the node of the process, at the most", most)
 	}
 }
 

@@ -16,15 +16,16 @@ import (
 )
 
 // Who listens has a mailbox, a node whose children are letters: all that a letter says is its name. It
-// watches the children, and deletes those that it has delivered when it looks the next time. Nobody writes to a mailbox whose
+// watches the children, and deletes those that it has delivered once they are many, or none has come for a while. Nobody writes to a mailbox whose
 // process is not there.
 
 const (
 	// A watch that broke is begun anew after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
-	// lull is how long the newest letters stay.
-	lull = 5 * time.Second
+	// lull is how long the newest letters stay, unless they are many: to delete them is a request, and so each deletes some.
+	lull        = 5 * time.Second
+	manyLetters = 16
 )
 
 func (b *backend) mailbox(p store.Process) string { return b.path + "/m/" + p.String() }
@@ -100,7 +101,10 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 			_, err := c.Create(box+here, nil, zk.FlagEphemeral, b.o.ACL)
 			return err
 		})
-		if _, stat, there := c.Exists(box + here); there == nil && errors.Is(err, zk.ErrNodeExists) && stat.EphemeralOwner == c.SessionID() {
+		if !errors.Is(err, zk.ErrNodeExists) {
+			return struct{}{}, err
+		}
+		if _, stat, there := c.Exists(box + here); there == nil && stat.EphemeralOwner == c.SessionID() {
 			err = nil // we have been here before
 		}
 		return struct{}{}, err
@@ -109,11 +113,14 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 	}
 	what := watched{box, true}
 	delivered := map[string]bool{}
-	for told := false; ; {
+	for told, lulled := false, false; ; {
 		var goes []any
-		for node := range delivered {
-			goes = append(goes, &zk.DeleteRequest{Path: box + "/" + node, Version: -1})
+		if len(delivered) >= manyLetters || lulled { //mutant:zk-letters-pile-up
+			for node := range delivered {
+				goes = append(goes, &zk.DeleteRequest{Path: box + "/" + node, Version: -1})
+			}
 		}
+		lulled = false
 		events := d.expect(what)
 		nodes, err := ask(ctx, d.link, func(c *zk.Conn) (nodes []string, err error) {
 			if len(goes) > 0 {
@@ -154,6 +161,7 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 				return zk.ErrSessionExpired
 			}
 		case <-quiet:
+			lulled = true
 			d.unexpect(what, events)
 		case <-ctx.Done():
 			d.unexpect(what, events)

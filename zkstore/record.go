@@ -116,7 +116,7 @@ func (b *backend) read(ctx context.Context, d *data, name string, fresh bool) (r
 	case g.data[0] > form && g.data[0] < 16:
 		err = store.NewerFormError("node "+path+" on "+b.address, int(g.data[0]), form)
 	case g.data[0] != form || len(g.data) <= head:
-		err = fmt.Errorf("%w: node %s on %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, path, b.address)
+		err = fmt.Errorf("%w: node %s on %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, path, b.address)
 	}
 	if err != nil { //mutant:zk-foreign-record-refused
 		return record.Record{}, g, err
@@ -154,11 +154,11 @@ func notesOf(path string, nodes []string) (notes []record.Note, more bool, err e
 	for _, node := range nodes {
 		parts := strings.SplitN(node, "-", 4)
 		if len(parts) != 4 || len(parts[0]) != 16 {
-			return nil, false, fmt.Errorf("%w: node %s/%s is not of holdfast, or of an older one: it was left alone", store.ErrCorrupt, path, node)
+			return nil, false, fmt.Errorf("%w: node %s/%s is not one of holdfast, or of an older version: it was not changed", store.ErrCorrupt, path, node)
 		}
 		data, err := letters.DecodeString(parts[3])
 		if err != nil {
-			return nil, false, fmt.Errorf("%w: node %s/%s is damaged: it was left alone", store.ErrCorrupt, path, node)
+			return nil, false, fmt.Errorf("%w: node %s/%s is damaged: it was not changed", store.ErrCorrupt, path, node)
 		}
 		if size += len(path) + len(node); size > maxInbox && len(notes) >= record.MaxNotes {
 			return notes, true, nil
@@ -173,6 +173,9 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	d, err := b.connected(ctx)
 	if err != nil {
 		return out, b.failed(err)
+	}
+	if s.Lost && s.Join != nil { //mutant:zk-lost-swap-is-sent
+		return b.refused(ctx, d, s)
 	}
 	version, in := parseVersion(s.Old.Version) //mutant:zk-swap-on-its-version
 	path, data := b.nameNode(s.Name), append([]byte{form, 0}, s.Data...)

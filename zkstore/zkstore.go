@@ -81,7 +81,7 @@
 //
 // # Requirements
 //
-// ZooKeeper 3.5.1 or newer, for its containers; tested on 3.8.0. jute.maxbuffer is at least what it is by default, 1 MB.
+// ZooKeeper 3.5.1 or newer, for its containers; docs/stores.md says which it was tested on. jute.maxbuffer is at least what it is by default, 1 MB.
 // A process has up to three connections, and one more for each further TTL: with many processes on one host, which its members
 // see by one address, maxClientCnxns (60 by default) has to be raised.
 //

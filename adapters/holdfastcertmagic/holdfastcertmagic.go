@@ -38,7 +38,7 @@ func NewStorage(storage certmagic.Storage, locks *holdfast.Locker) *Storage {
 }
 
 // Lock waits until the name is ours alone, or ctx ends. Its errors are those of [holdfast.Lock.Lock].
-func (s *Storage) Lock(ctx context.Context, name string) error { return s.byName.Lock(ctx, name) }
+func (s *Storage) Lock(ctx context.Context, name string) error { return s.byName.Lock(ctx, name) } //mutant:certmagic-lock
 
 // TryLock takes the name if nobody has it or waits for it, and reports whether it did.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
@@ -47,7 +47,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 
 // Unlock releases the name, also if ctx has ended. The error is [holdfast.ErrLost] if the lease was lost
 // meanwhile, and [holdfast.ErrReleased] if the name is not held here.
-func (s *Storage) Unlock(ctx context.Context, name string) error { return s.byName.Unlock(ctx, name) }
+func (s *Storage) Unlock(ctx context.Context, name string) error { return s.byName.Unlock(ctx, name) } //mutant:certmagic-unlock
 
 // RenewLockLease returns nil if the name is held: its lease renews itself, for however long the work
 // takes, and not only for the duration. certmagic calls it before each attempt
@@ -59,7 +59,7 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if l == nil {
 		return fmt.Errorf("renew %q: %w: it is not held here", name, holdfast.ErrReleased)
 	}
-	if l.Valid() {
+	if l.Valid() { //mutant:certmagic-lost-is-locked-again
 		return nil
 	}
 	// The lost lease stays until there is another: without it the next attempt would find nothing to renew.

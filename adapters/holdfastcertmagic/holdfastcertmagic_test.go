@@ -126,8 +126,10 @@ func TestOneOfManyObtainsACertificate(t *testing.T) {
 func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 	s := memstore.New()
 	a, b := storageOn(t, s, nil), storageOn(t, s, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it waits for ever for one that was not released
+	defer cancel()
 	for range 2 {
-		if err := a.Lock(t.Context(), name); err != nil {
+		if err := a.Lock(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 		for _, other := range []tryLocker{a, b} {

@@ -78,7 +78,7 @@ func OneProcess(ctx context.Context, locks *holdfast.Locker, name string, o *Opt
 	}
 	w := &wrapper{
 		ctx:  ctx,
-		lock: locks.With(&holdfast.Options{MinHold: o.AtLeast, MaxHold: o.AtMost}).Mutex(name),
+		lock: locks.With(&holdfast.Options{MinHold: o.AtLeast, MaxHold: o.AtMost}).Mutex(name), //mutant:cron-times
 		name: name,
 		log:  o.Logger,
 	}
@@ -99,15 +99,15 @@ func (w *wrapper) run(j cron.Job) {
 	if w.ctx.Err() != nil {
 		return
 	}
-	ran, err := w.lock.TryDo(w.ctx, func(ctx context.Context) error {
+	ran, err := w.lock.TryDo(w.ctx, func(ctx context.Context) error { //mutant:cron-try
 		if f, ok := j.(Func); ok {
-			return f(ctx)
+			return f(ctx) //mutant:cron-context
 		}
 		j.Run()
 		return nil
 	})
 	switch {
-	case errors.Is(err, holdfast.ErrLost):
+	case errors.Is(err, holdfast.ErrLost): //mutant:cron-loss
 		w.log.Error(err, "the lock was lost during the run", "job", w.name)
 	case ran && err != nil:
 		w.log.Error(err, "the run failed", "job", w.name)

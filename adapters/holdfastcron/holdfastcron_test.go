@@ -133,7 +133,9 @@ func TestAtMostEndsARunThatHangs(t *testing.T) {
 		j := new(journal)
 		runs := 0
 		o := &holdfastcron.Options{AtMost: time.Minute, Logger: j}
-		hangs := holdfastcron.OneProcess(t.Context(), lockerOn(t, s), name, o)(holdfastcron.Func(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // or a run that nothing ends would renew for ever
+		defer cancel()
+		hangs := holdfastcron.OneProcess(ctx, lockerOn(t, s), name, o)(holdfastcron.Func(func(ctx context.Context) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}))
@@ -158,7 +160,9 @@ func TestALossEndsTheContextAndIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := new(journal)
 		began, cause := make(chan struct{}), make(chan error, 1)
-		job := holdfastcron.OneProcess(t.Context(), lockerOn(t, s), name, &holdfastcron.Options{Logger: j})(
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		job := holdfastcron.OneProcess(ctx, lockerOn(t, s), name, &holdfastcron.Options{Logger: j})(
 			holdfastcron.Func(func(ctx context.Context) error {
 				close(began)
 				<-ctx.Done()

@@ -42,10 +42,10 @@ var _ gocron.Locker = (*Locker)(nil)
 // between two runs. With 0 it is the MinHold of locks; one that is negative, or longer than the
 // store allows, is a [holdfast.ErrInvalid] of each Lock.
 //
-// Give each job a name with gocron.WithName, the same in all processes. Unless told, its
+// Give each job a name with gocron.WithName, the same in all processes. Without one its
 // name is that of its function, which two jobs can share.
 func NewLocker(locks *holdfast.Locker, splay time.Duration) *Locker {
-	return &Locker{locks.With(&holdfast.Options{MinHold: splay}).ByName()}
+	return &Locker{locks.With(&holdfast.Options{MinHold: splay}).ByName()} //mutant:gocron-splay
 }
 
 // Lock takes the lock of a job. It never waits: gocron skips the run if it returns an
@@ -56,7 +56,7 @@ func (l *Locker) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !ok:
+	case !ok: //mutant:gocron-refused
 		return nil, fmt.Errorf("job %q: %w: it runs elsewhere, or began to a moment ago", job, holdfast.ErrHeld)
 	}
 	return lock{l.byName, job}, nil
@@ -71,7 +71,7 @@ type lock struct {
 }
 
 // Unlock gives the lock of a job back.
-func (l lock) Unlock(ctx context.Context) error { return l.byName.Unlock(ctx, l.job) }
+func (l lock) Unlock(ctx context.Context) error { return l.byName.Unlock(ctx, l.job) } //mutant:gocron-unlock
 
 // An Elector campaigns until it is closed. It is safe for concurrent use.
 type Elector struct {
@@ -115,7 +115,7 @@ func (el *Elector) campaign(ctx context.Context) {
 // IsLeader returns nil if this process leads, and so runs the jobs; else [ErrNotLeader], or why
 // it does not campaign. It does no I/O.
 func (el *Elector) IsLeader(context.Context) error {
-	if el.election.IsLeader() {
+	if el.election.IsLeader() { //mutant:gocron-leads
 		return nil
 	}
 	el.mu.Lock()

@@ -46,11 +46,11 @@ var (
 func New(locks *holdfast.Locker, name string) *Locker { return &Locker{locks.ByName(), name} }
 
 // Lock waits for the lock. Its errors are those of [holdfast.Lock.Lock]. It uses no connection of the database.
-func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error { return l.byName.Lock(ctx, l.name) }
+func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error { return l.byName.Lock(ctx, l.name) } //mutant:goose-lock
 
 // Unlock releases the lock. The error is [holdfast.ErrLost] if the lease was lost meanwhile, and [holdfast.ErrReleased]
 // if the lock is not held here.
-func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.byName.Unlock(ctx, l.name) }
+func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.byName.Unlock(ctx, l.name) } //mutant:goose-unlock
 
 // SessionLock is [Locker.Lock].
 func (l *Locker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.Lock(ctx, nil) }

@@ -100,16 +100,16 @@ func (l *locked) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 		next.ServeHTTP(w, r)
 		return
 	}
-	lock, acquire := l.locks.Mutex(name), (*holdfast.Lock).Lock
+	lock, acquire := l.locks.Mutex(name), (*holdfast.Lock).Lock //mutant:http-name
 	if l.o.Wait <= 0 {
 		acquire = (*holdfast.Lock).TryLock
 	}
 	lease, err := acquire(lock, r.Context())
-	if err != nil {
+	if err != nil { //mutant:http-refused
 		l.refuse(w, r, name, err)
 		return
 	}
-	defer func() { // also after a panic
+	defer func() { // also after a panic //mutant:http-release
 		switch err := lease.Release(); {
 		case errors.Is(err, holdfast.ErrLost):
 			l.o.Logger.ErrorContext(r.Context(), "holdfasthttp: the lock was lost during the request", "name", name, "error", err)
@@ -117,7 +117,7 @@ func (l *locked) serve(w http.ResponseWriter, r *http.Request, next http.Handler
 			l.o.Logger.ErrorContext(r.Context(), "holdfasthttp: it is unknown whether the lock was released", "name", name, "error", err)
 		}
 	}()
-	next.ServeHTTP(w, r.WithContext(lease.Context(r.Context())))
+	next.ServeHTTP(w, r.WithContext(lease.Context(r.Context()))) //mutant:http-context
 }
 
 // refuse answers a request that did not get the lock.

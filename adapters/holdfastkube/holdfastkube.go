@@ -19,9 +19,9 @@
 // 10 s and 2 s). The store must have leases with deadlines, and
 // LeaseDuration is its TTL: within the bounds of the store.
 //
-// # What client-go cannot be told
+// # What client-go does not learn
 //
-// That the lease is lost. After a pause of the process, or a break by an operator, it goes on to lead until
+// client-go does not learn that the lease is lost. After a pause of the process, or a break by an operator, it goes on to lead until
 // it has failed to renew for RenewDeadline, while another leads already. And with ReleaseOnCancel it releases the lease
 // before it ends the context of OnStartedLeading. Two ways round both: end the work with the lease,
 // by the Context of [Lock.Lease], and hand its token to what is written to.
@@ -129,11 +129,11 @@ func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	l.mu.Lock()
 	lease := l.lease
 	l.mu.Unlock()
-	if lease != nil { // also of a term that was lost: another may have led since, so client-go has to stop first
+	if lease != nil { // also of a term that was lost: another may have led since, so client-go has to stop first //mutant:kube-lost
 		return lease.Renew(ctx, ttl)
 	}
-	o := &holdfast.Options{TTL: ttl, NoRenew: holdfast.On, Note: l.identity, HandOver: &holdfast.HandOver{}}
-	next, err := l.locks.With(o).Mutex(l.name).TryLock(ctx)
+	o := &holdfast.Options{TTL: ttl, NoRenew: holdfast.On, Note: l.identity, HandOver: &holdfast.HandOver{}} //mutant:kube-by-hand
+	next, err := l.locks.With(o).Mutex(l.name).TryLock(ctx)                                                  //mutant:kube-one
 	if err != nil {
 		return err
 	}

@@ -114,13 +114,13 @@ func (d *Driver) Unlock() error {
 	if lease == nil {
 		return database.ErrNotLocked
 	}
-	return lease.Release()
+	return lease.Release() //mutant:migrate-release
 }
 
 // Close ends a Lock that waits, releases the lock if it is held, and closes the driver.
 func (d *Driver) Close() error {
 	d.close()
-	err := d.Unlock()
+	err := d.Unlock() //mutant:migrate-close
 	if errors.Is(err, database.ErrNotLocked) {
 		err = nil
 	}
@@ -153,7 +153,7 @@ func (d *Driver) Drop() error {
 
 // lost is an error if this driver has the lock by a lease that was lost.
 func (d *Driver) lost() error {
-	if l := d.Lease(); l != nil && !l.Valid() {
+	if l := d.Lease(); l != nil && !l.Valid() { //mutant:migrate-lost
 		return fmt.Errorf("no migration is begun: %w", context.Cause(l.Context(context.Background())))
 	}
 	return nil

@@ -93,13 +93,13 @@ func (o *Once[T]) Do(ctx context.Context, key string, compute func(context.Conte
 	var unset *SetError // the value is good all the same
 	err = o.locks.Mutex(LockPrefix+key).Do(ctx, func(ctx context.Context) (err error) {
 		var ok bool
-		if value, ok, err = o.cache.Get(ctx, key); err != nil || ok { // computed while we waited
+		if value, ok, err = o.cache.Get(ctx, key); err != nil || ok { // computed while we waited //mutant:once-looks-again
 			return err
 		}
-		if value, err = compute(ctx); err != nil {
+		if value, err = compute(ctx); err != nil { //mutant:once-error
 			return err
 		}
-		if !holdfast.LeaseFrom(ctx).Valid() {
+		if !holdfast.LeaseFrom(ctx).Valid() { //mutant:once-lost
 			return holdfast.ErrLost
 		}
 		if err := o.cache.Set(ctx, key, value); err != nil {

@@ -23,16 +23,17 @@
 //
 // # Metrics
 //
-//	holdfast.holds               what this process holds
-//	holdfast.wait                histogram, s: from the call to the grant, or the hand-over
-//	holdfast.hold                histogram, s: from the grant to the release, or the loss
-//	holdfast.handovers           claims that got their hold inside the process, without the store
-//	holdfast.refusals            claims that ended without a hold as others were ahead
-//	holdfast.losses              holds that were lost
-//	holdfast.failures            claims, renewals and releases that failed
-//	holdfast.renewal.lateness    histogram, s: from when a renewal was due to its answer
+//	holdfast.holds                   what this process holds
+//	holdfast.wait                    histogram, s: from the call to the grant, or the hand-over
+//	holdfast.hold                    histogram, s: from the grant to the release, or the loss
+//	holdfast.last_grant.timestamp    gauge, s: when a claim last got its hold, in Unix time
+//	holdfast.handovers               claims that got their hold inside the process, without the store
+//	holdfast.refusals                claims that ended without a hold as others were ahead
+//	holdfast.losses                  holds that were lost
+//	holdfast.failures                claims, renewals and releases that failed
+//	holdfast.renewal.lateness        histogram, s: from when a renewal was due to its answer
 //
-// They are those of package holdfastprom, and holdfast.hold. What Prometheus makes of them has the
+// They are those of package holdfastprom. What Prometheus makes of them has the
 // same names, as holdfast_wait_seconds and holdfast_losses_total. So the attributes have the names of its
 // labels: store, operation and reason, and name if [Options.Label] is set. The alerts of docs/operate.md work for both.
 //
@@ -89,6 +90,7 @@ type Telemetry struct {
 
 	mu     sync.Mutex
 	series map[[2]string]attribute.Set // by store and label
+	last   map[attribute.Set]time.Time // the newest grant of each series
 	open   openHolds
 }
 
@@ -107,7 +109,7 @@ func New(o *Options) (*Telemetry, error) {
 	}
 	t := &Telemetry{
 		tracer: tracers.Tracer(scope), label: o.Label,
-		series: map[[2]string]attribute.Set{}, open: newOpenHolds(),
+		series: map[[2]string]attribute.Set{}, last: map[attribute.Set]time.Time{}, open: newOpenHolds(),
 	}
 	return t, t.instruments(meters.Meter(scope))
 }
@@ -136,7 +138,16 @@ func (t *Telemetry) instruments(m metric.Meter) error {
 	t.holdSeconds = seconds("holdfast.hold", "How long holds lasted from the grant to the release or the loss.", long...)
 	t.renewalsLate = seconds("holdfast.renewal.lateness", "How long after they were due renewals were answered.",
 		0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80)
-	return errors.Join(errs...)
+	_, err = m.Float64ObservableGauge("holdfast.last_grant.timestamp", metric.WithUnit("s"), metric.WithDescription("When a claim last got its hold, in Unix time."),
+		metric.WithFloat64Callback(func(_ context.Context, o metric.Float64Observer) error {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			for set, at := range t.last {
+				o.Observe(float64(at.UnixNano())/1e9, metric.WithAttributeSet(set))
+			}
+			return nil
+		}))
+	return errors.Join(append(errs, err)...)
 }
 
 // Observe is for [holdfast.Options].Observer. It does no I/O, unless the tracer provider
@@ -176,6 +187,9 @@ func (t *Telemetry) measure(e holdfast.Event) {
 	switch e.Kind {
 	case holdfast.EventGranted, holdfast.EventHandedOver:
 		t.holds.Add(ctx, 1, with)
+		t.mu.Lock()
+		t.last[set] = time.Now() //mutant:otel-last
+		t.mu.Unlock()
 		if e.Kind == holdfast.EventHandedOver {
 			t.handovers.Add(ctx, 1, with)
 		}
@@ -200,7 +214,7 @@ func (t *Telemetry) measure(e holdfast.Event) {
 			t.holdSeconds.Record(ctx, after, with)
 		}
 		if e.Kind == holdfast.EventLost {
-			t.losses.Add(ctx, 1, with)
+			t.losses.Add(ctx, 1, with) //mutant:otel-loss
 		} else if e.Err != nil {
 			fail("release")
 		}
@@ -305,8 +319,8 @@ func (t *Telemetry) begin(e holdfast.Event) {
 	if e.Kind == holdfast.EventHandedOver && grant.IsValid() {
 		start = append(start, trace.WithLinks(trace.Link{SpanContext: grant}))
 	}
-	_, span := t.tracer.Start(e.Context, "holdfast hold", start...)
-	if early != nil { // its end was reported first
+	_, span := t.tracer.Start(e.Context, "holdfast hold", start...) //mutant:otel-parent
+	if early != nil {                                               // its end was reported first
 		finish(span, *early)
 		return
 	}

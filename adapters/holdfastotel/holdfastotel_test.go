@@ -87,6 +87,10 @@ func (c *collected) value(t testing.TB, name string, with ...attribute.KeyValue)
 				for _, p := range data.DataPoints {
 					add(p.Attributes, float64(p.Value))
 				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, p.Value)
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					add(p.Attributes, float64(p.Count))
@@ -192,6 +196,7 @@ func TestMetricsCountWhatALockerDoes(t *testing.T) {
 		}
 		mem.Fail(nil)
 		three := lock(t, locks, t.Context(), "three")
+		count("holdfast.last_grant.timestamp", float64(time.Now().UnixNano())/1e9)
 		mem.Fail(func(op, name string) error { return io.ErrUnexpectedEOF })
 		if err := three.Release(); !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Fatal(err)

@@ -73,7 +73,7 @@ type States interface {
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Put replaces the state as a whole. If ctx ends before, it should not.
 	Put(ctx context.Context, name string, state []byte) error
-	// Delete removes the state. That there is none is no error.
+	// Delete removes the state. It is no error if there is none.
 	Delete(ctx context.Context, name string) error
 }
 
@@ -162,7 +162,7 @@ func (b *Backend) change(w http.ResponseWriter, r *http.Request, name string, do
 	id := r.URL.Query().Get("ID")
 	h := b.holding(name)
 	switch {
-	case h != nil && h.id != id:
+	case h != nil && h.id != id: //mutant:terraform-id
 		h.conflict(w)
 		return
 	case h == nil:
@@ -171,7 +171,7 @@ func (b *Backend) change(w http.ResponseWriter, r *http.Request, name string, do
 	}
 	<-h.turn
 	defer func() { h.turn <- struct{}{} }()
-	if !h.lease.Valid() {
+	if !h.lease.Valid() { //mutant:terraform-lost-meanwhile
 		http.Error(w, "the lock is lost: others may have had it", http.StatusConflict)
 		return
 	}
@@ -185,7 +185,7 @@ func (b *Backend) holding(name string) *held {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	h := b.held[name]
-	if h != nil && !h.lease.Valid() {
+	if h != nil && !h.lease.Valid() { //mutant:terraform-lost
 		delete(b.held, name)
 		return nil
 	}
@@ -226,7 +226,7 @@ func (b *Backend) lock(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	// Other processes of this server know the holder by its note.
-	lease, err := b.locks.With(&holdfast.Options{Note: note(i)}).Mutex(LockPrefix + name).TryLock(r.Context())
+	lease, err := b.locks.With(&holdfast.Options{Note: note(i)}).Mutex(LockPrefix + name).TryLock(r.Context()) //mutant:terraform-name
 	switch refused := (*holdfast.HeldError)(nil); {
 	case err == nil:
 		h := &held{info: body, id: i.ID, lease: lease, turn: make(chan struct{}, 1)}
@@ -283,11 +283,11 @@ func (b *Backend) unlock(w http.ResponseWriter, r *http.Request, name string) {
 	case h == nil:
 		b.breakLock(w, r, name, i.ID)
 		return
-	case len(body) > 0 && i.ID != h.id:
+	case len(body) > 0 && i.ID != h.id: //mutant:terraform-unlock-id
 		h.conflict(w)
 		return
 	}
-	<-h.turn // until the state is written
+	<-h.turn // until the state is written //mutant:terraform-unlock-waits
 	defer func() { h.turn <- struct{}{} }()
 	b.mu.Lock()
 	if b.held[name] == h {

@@ -62,7 +62,7 @@ func (l *Locker) UseIn(composer *handler.StoreComposer) { composer.UseLocker(l) 
 // NewLock returns the lock of an upload, which is not held. An ID that cannot be in a name, as one that is
 // too long, is there by its hash.
 func (l *Locker) NewLock(id string) (handler.Lock, error) {
-	name := l.prefix + id
+	name := l.prefix + id //mutant:tusd-name
 	if store.CheckName(name) != nil || !utf8.ValidString(name) {
 		name = fmt.Sprintf("%ssha256-%x", l.prefix, sha256.Sum256([]byte(id)))
 	}
@@ -107,9 +107,9 @@ func (l *lock) Lock(ctx context.Context, requestUnlock func()) error {
 	l.locker.mu.Unlock()
 	go func() {
 		select {
-		case <-lease.AskedToGiveUp():
+		case <-lease.AskedToGiveUp(): //mutant:tusd-asked
 			requestUnlock()
-		case <-lease.Lost():
+		case <-lease.Lost(): //mutant:tusd-lost
 			requestUnlock()
 		case <-unlocked:
 		}
@@ -134,5 +134,5 @@ func (l *lock) Unlock() error {
 		delete(l.locker.leases, l.id)
 	}
 	l.locker.mu.Unlock()
-	return lease.Release()
+	return lease.Release() //mutant:tusd-release
 }

@@ -65,8 +65,10 @@ func never(t testing.TB) func() {
 func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 	a := lockerOn(t, memstore.New(), nil)
 	lock := lockOf(t, a, upload)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it waits for ever for one that was not released
+	defer cancel()
 	for range 2 {
-		if err := lock.Lock(t.Context(), never(t)); err != nil {
+		if err := lock.Lock(ctx, never(t)); err != nil {
 			t.Fatal(err)
 		}
 		if l := a.Lease(upload); l == nil || !l.Valid() {
@@ -124,7 +126,9 @@ func TestTheHolderIsAskedToUnlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Lock(t.Context(), never(t)); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it waits for ever for one that is not asked
+	defer cancel()
+	if err := b.Lock(ctx, never(t)); err != nil {
 		t.Fatal(err)
 	}
 	if !asked.Load() {
@@ -226,6 +230,23 @@ func TestMoreThanMayWaitAreRefused(t *testing.T) {
 }
 
 // Whatever a client sends as an ID.
+// The lock of one is not that of another, nor are two IDs that are kept as hashes.
+func TestTwoUploadsAreLockedAtOnce(t *testing.T) {
+	long := strings.Repeat("x", 4096)
+	for _, ids := range [][2]string{{"a", "b"}, {long + "a", long + "b"}} {
+		locks := lockerOn(t, memstore.New(), nil)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, id := range ids {
+			lock := lockOf(t, locks, id)
+			if err := lock.Lock(ctx, never(t)); err != nil {
+				t.Fatal(err)
+			}
+			defer lock.Unlock()
+		}
+	}
+}
+
 func TestAnyIDCanBeLocked(t *testing.T) {
 	s := memstore.New()
 	for _, id := range []string{"", "a/b", strings.Repeat("x", 4096), "\xff\x00"} {

@@ -135,7 +135,7 @@ func TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 					resume()
 					s.exits(exitLost)
 					s.nothingLeft()
-					if said := s.text("stderr"); !strings.Contains(said, "somebody else may have it since") || !strings.Contains(said, "before that") {
+					if said := s.text("stderr"); !strings.Contains(said, "another may hold it since") || !strings.Contains(said, "before that") {
 						t.Errorf("it says %q", said)
 					}
 				})
@@ -236,7 +236,7 @@ func TestBothStoppedSayWhatRanOn(t *testing.T) {
 			resume()
 			s.exits(exitLost)
 			s.nothingLeft()
-			if said := s.text("stderr"); !strings.Contains(said, "somebody else may have it since") || !strings.Contains(said, c.says) {
+			if said := s.text("stderr"); !strings.Contains(said, "another may hold it since") || !strings.Contains(said, c.says) {
 				t.Errorf("it says %q, want %q in it", said, c.says)
 			}
 		})

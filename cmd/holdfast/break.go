@@ -44,7 +44,7 @@ before it does anything. In a script, name the hold by --id and --token from
 			}
 			switch {
 			case byHand && !canAsk():
-				return fmt.Errorf("nobody can be asked here: name the hold by --id and --token from 'holdfast show %s', and --reason", printable(b.Name))
+				return fmt.Errorf("no terminal to ask at: name the hold by --id and --token from 'holdfast show %s', and --reason", printable(b.Name))
 			case byHand:
 				return exit(p.askAndBreak(cmd.Context(), b))
 			}
@@ -125,7 +125,7 @@ func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
 	case err != nil:
 		return err
 	case b.Now:
-		tell("%s is free now; its holder may work until its next renewal: only the token protects", name)
+		tell("%s: free now; the old holder may work until its next renewal: only a check of the token protects", name)
 		return nil
 	}
 	state, err := in.one(ctx, b.Name, lookTime)
@@ -134,7 +134,7 @@ func (in *inspected) breakIt(ctx context.Context, b holdfast.Break) error {
 	}
 	for _, e := range state.Entries {
 		if e.ID.String() == b.ID {
-			fmt.Fprintf(os.Stdout, "%s: broken; the next gets the lock when it has expired, in %v\n", name, e.Ends.Round(100*time.Millisecond))
+			fmt.Fprintf(os.Stdout, "%s: broken; the next waiter gets the lock when the hold has expired, in %v\n", name, e.Ends.Round(100*time.Millisecond))
 			return nil
 		}
 	}

@@ -123,7 +123,7 @@ func (c choice) require(flag bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
-			return mistake("it cannot be seen whether this host requires a shared store: %v", err)
+			return mistake("cannot find out whether this host requires a shared store: %v", err)
 		}
 	}
 	return mistake("%s asks for a store that other hosts share; %s is none: name one like redis://host:6379", by, c.by)
@@ -166,7 +166,7 @@ func (c choice) open() (store.Store, error) {
 
 // named is what the store calls itself, which errors of it begin with.
 func (c choice) named() string {
-	s, err := c.openWithin(lookTime, time.Now())
+	s, err := c.openWithin(500*time.Millisecond, time.Now())
 	if err != nil {
 		return c.kind()
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -151,6 +152,9 @@ func TestRequiredAStoreOfThisHostAloneIsRefused(t *testing.T) {
 				t.Errorf("%q, required by %q: %v", url, by, err)
 			}
 		}
+	}
+	if runtime.GOOS == "windows" {
+		return // a path below a file is one that does not exist, there
 	}
 	atHost(t, "")
 	requireStore = filepath.Join(requireStore, "no-directory", "file") // as one that cannot be looked at

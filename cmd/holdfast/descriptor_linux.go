@@ -112,16 +112,16 @@ func markFD(fd int) (at int64, watch *os.File, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	switch {
 	case err != nil:
-		return 0, nil, errors.New("it is not open: write exec 9>/dev/null before, and --fd 9")
+		return 0, nil, errors.New("it is not open: write exec 9>/dev/null first, and --fd 9")
 	case flags&unix.O_ACCMODE == unix.O_RDONLY:
-		return 0, nil, errors.New("it is not open for writing: write exec 9>/dev/null before, and --fd 9")
+		return 0, nil, errors.New("it is not open for writing: write exec 9>/dev/null first, and --fd 9")
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return 0, nil, err
 	}
 	if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFCHR {
-		return 0, nil, errors.New("it is no file: write exec 9>/dev/null before, and --fd 9")
+		return 0, nil, errors.New("it is not a file: write exec 9>/dev/null first, and --fd 9")
 	}
 	var random [8]byte
 	_, _ = rand.Read(random[:])

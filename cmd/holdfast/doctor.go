@@ -55,7 +55,9 @@ func (p *program) doctor(ctx context.Context, asJSON bool) error {
 		d.examine(ctx, s)
 	}
 	if d.unreachable() {
-		d.lines = []diagnosed{{store.LevelFailure, "server", say(d.failed, "", d.store, time.Since(d.begin)).Error(), ""}}
+		const before = "failure  server  " // on its line
+		text := say(d.failed, "", d.store, time.Since(d.begin)).Error()
+		d.lines = []diagnosed{{store.LevelFailure, "server", shorten(plainText(text), lineLength-len(before)), ""}}
 		d.store = ""
 	}
 	if asJSON {
@@ -218,7 +220,11 @@ func promises(d store.Description) [][2]string {
 	if d.Tokens != "" {
 		tokens = "each larger than all before; one can be smaller " + d.Tokens
 	}
-	ttl := fmt.Sprintf("%v to %v, in steps of %v", d.MinTTL, d.MaxTTL, d.Tick)
+	longest := d.MaxTTL.String()
+	if day := 24 * time.Hour; d.MaxTTL >= day && d.MaxTTL%day == 0 {
+		longest = fmt.Sprintf("%d days", d.MaxTTL/day)
+	}
+	ttl := fmt.Sprintf("%v to %s, in steps of %v", d.MinTTL, longest, d.Tick)
 	if d.MaxTTL == 0 { //mutant:cmd-no-ttl
 		ttl = "none: a hold lasts as long as its session"
 	}

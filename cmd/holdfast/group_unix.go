@@ -78,7 +78,7 @@ func start(path string, argv, env []string, anyway bool) (*group, error) {
 	}
 	g.pgid = pid
 	if err := front.Above.Guard(pid); err != nil {
-		tell("the kernel refuses what would end the command in time if all processes of holdfast were stopped: %v", err)
+		tell("the kernel refused a timer: if holdfast is stopped, the command may run on without the lock: %v", err)
 	}
 	front.Above.Started(pid, terminal)
 	front.LetGo()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -30,7 +31,11 @@ func (j *job) open() (chosen choice, s store.Store, err error) {
 		return chosen, nil, err
 	}
 	j.begun = begun
-	if s, err = chosen.openWithin(j.asksFor(), begun); err != nil {
+	s, err = chosen.openWithin(j.asksFor(), begun)
+	if errors.Is(err, holdfast.ErrUnavailable) {
+		err = &message{about(printable(strings.Join(j.names, ", ")), "", err.Error()), err}
+	}
+	if err != nil {
 		return chosen, nil, err
 	}
 	j.at(s)

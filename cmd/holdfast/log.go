@@ -29,9 +29,23 @@ type plain struct {
 func (p *plain) Enabled(_ context.Context, level slog.Level) bool { return level == slog.LevelWarn }
 
 func (p *plain) Handle(_ context.Context, r slog.Record) error {
-	text := strings.TrimPrefix(r.Message, "holdfast: ")
+	text, settings := warning(r)
+	p.mu.Lock()
+	told := settings || p.told[text] //mutant:cmd-settings-are-doctors
+	p.told[text] = true
+	p.mu.Unlock()
+	if !told {
+		tell("%s", text)
+	}
+	return nil
+}
+
+// warning is what a record says to people: the name, what happened and why. settings reports
+// whether it is about the store's settings.
+func warning(r slog.Record) (text string, settings bool) {
+	text = strings.TrimPrefix(r.Message, linePrefix)
 	var err error
-	name, where, settings := "", "", false
+	name, where := "", ""
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "err":
@@ -45,33 +59,35 @@ func (p *plain) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	p.mu.Lock()
-	told := settings || p.told[text] //mutant:cmd-settings-are-doctors
-	p.told[text] = true
-	p.mu.Unlock()
-	if told {
-		return nil
-	}
 	if name != "" {
 		text = name + ": " + text
 	}
 	if err != nil {
 		text += ": " + cause(err, where, 0)
 	}
-	tell("%s", text)
-	return nil
+	return text, settings
 }
 
 func (p *plain) WithAttrs([]slog.Attr) slog.Handler { return p }
 func (p *plain) WithGroup(string) slog.Handler      { return p }
 
 // detailed is the log handler with -v: all that the engine has to say, each on a line that
-// begins as all of ours do, and is whole: it is for ids and for the errors of drivers.
+// begins as all of ours do. A warning is as long as any other line of ours; what is
+// beside it is whole: it is for ids and for the errors of drivers.
 type detailed struct{}
 
 func (detailed) Enabled(context.Context, slog.Level) bool { return true }
 
 func (detailed) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn { //mutant:cmd-verbose-warnings-are-short
+		const see = "; see 'holdfast doctor'"
+		text, settings := warning(r)
+		if settings {
+			text = shorten(plainText(text), lineLength-len(linePrefix)-len(see)) + see
+		}
+		_, err := fmt.Fprintln(stderr, asLine(text))
+		return err
+	}
 	name, text := "", strings.TrimPrefix(r.Message, linePrefix)
 	r.Attrs(func(a slog.Attr) bool {
 		value := printable(a.Value.String())

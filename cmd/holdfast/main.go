@@ -52,9 +52,9 @@ takes locks away.
 
 A lock is a name in a store. The store is the first of these that is set:
 --store URL, the URL in HOLDFAST_STORE, the one line of the file that
-HOLDFAST_STORE_FILE names, the one line of /etc/holdfast/store. If none is, it is
-files of this host: in /run/holdfast for root, in ~/.local/state/holdfast for
-other users. The stores and their URLs ('holdfast stores' has the options too):
+HOLDFAST_STORE_FILE names, the one line of /etc/holdfast/store. If none is set,
+the locks are files of this host: in /run/holdfast for root, in
+~/.local/state/holdfast for other users. The stores and their URLs ('holdfast stores' has the options too):
 
 ` + storeList(false) + `
 Put a URL with a password in a file, not on the command line.`,

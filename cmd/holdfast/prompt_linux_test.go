@@ -99,7 +99,7 @@ func oneLineOfStderr(t *testing.T, said string) {
 		t.Errorf("without the prefix: %q", line)
 	case utf8.RuneCountInString(line) > 160:
 		t.Errorf("%d characters: %q", utf8.RuneCountInString(line), line)
-	case strings.Count(line, "refused")+strings.Count(line, "no answer") != 1 && !strings.Contains(line, "nodes did it"):
+	case strings.Count(line, "refused")+strings.Count(line, "no answer") != 1 && !strings.Contains(line, "nodes agreed"):
 		t.Errorf("the cause is not there once: %q", line)
 	}
 }
@@ -142,13 +142,14 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 			} {
 				args := slices.Concat([]string{"run", "a"}, c.flags, []string{"--store", url, "--", "true"})
 				line := says(t, exitUnavailable, c.bound, args...)
-				if of := "nodes did it"; name == "Redlock" && strings.Contains(line, of) { // each node has its own time
+				if of := "nodes agreed"; name == "Redlock" && strings.Contains(line, of) { // each node has its own time
 					continue
 				}
 				if !strings.Contains(line, "no answer within "+c.within) {
 					t.Errorf("%v: it does not tell that no answer came: %q", c.flags, line)
 				}
 			}
+			says(t, exitUnavailable, 5*time.Second, "prove", "--store", url)
 			if name == "PostgreSQL session" { // of which there is no ls
 				return
 			}
@@ -318,18 +319,18 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		{wrapped(holdfast.ErrDenied, strings.Repeat("n", 90)), "x", where, 0, "x: " + where + ": not allowed: " + strings.Repeat("n", 90)},
 		{wrapped(holdfast.ErrInvalid, "TTL 2m0s is over the store's greatest, 1m0s"), "x", where, 0, "x: " + where + ": TTL 2m0s is over the store's greatest, 1m0s"},
 		{fmt.Errorf("lock: %w", &store.MismatchError{Have: store.Full, Want: 3}), "x", where, 0, "x: in use as a lock, you asked for --slots K/3: all who use a name must ask for the same kind"},
-		{refused("1 of 3 nodes did it", away("a:1"), errors.New("i/o timeout")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes did it: a:1: connection refused; b:1: no answer"},
-		{refused("0 of 3 nodes did it", away("a:1"), errors.New("i/o timeout"), away("c:1")), "x", redlock, 0, "x: Redlock: 0 of 3 nodes did it: a:1, c:1: connection refused; b:1: no answer"},
-		{refused("1 of 3 nodes did it", errors.New("it was restarted: it grants nothing for another 58s")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes did it: a:1: it was restarted: it grants nothing for another 58s"},
-		{refused("1 of 3 nodes did it; in 58 s enough nodes may grant again"), "x", redlock, 0, "x: Redlock: 1 of 3 nodes did it; in 58 s enough nodes may grant again"},
+		{refused("1 of 3 nodes agreed", away("a:1"), errors.New("i/o timeout")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes agreed: a:1: connection refused; b:1: no answer"},
+		{refused("0 of 3 nodes agreed", away("a:1"), errors.New("i/o timeout"), away("c:1")), "x", redlock, 0, "x: Redlock: 0 of 3 nodes agreed: a:1, c:1: connection refused; b:1: no answer"},
+		{refused("1 of 3 nodes agreed", errors.New("it was restarted: it grants nothing for another 58s")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes agreed: a:1: it was restarted: it grants nothing for another 58s"},
+		{refused("1 of 3 nodes agreed; enough nodes may grant again in 58 s"), "x", redlock, 0, "x: Redlock: 1 of 3 nodes agreed; enough nodes may grant again in 58 s"},
 		// What does not fit: the nodes but one of each cause, then the middle of the causes.
 		{
-			refused("0 of 7 nodes did it", away("a:1"), errors.New(strings.Repeat("w", 70)), away("c:1"), away("d:1"), away("e:1"), away("f:1"), away("g:1")), "x", redlock, 0,
-			"x: Redlock: 0 of 7 nodes did it: a:1, c:1 and 4 more: connection refused; b:1: " + strings.Repeat("w", 70),
+			refused("0 of 7 nodes agreed", away("a:1"), errors.New(strings.Repeat("w", 70)), away("c:1"), away("d:1"), away("e:1"), away("f:1"), away("g:1")), "x", redlock, 0,
+			"x: Redlock: 0 of 7 nodes agreed: a:1, c:1 and 4 more: connection refused; b:1: " + strings.Repeat("w", 70),
 		},
 		{
-			refused("1 of 3 nodes did it", away("a:1"), full), "x", redlock, 0,
-			"x: Redlock: 1 of 3 nodes did it: a:1: connection refused; b:1: OOM command not allowed when used …t is full, it is full, so nothing new can be locked",
+			refused("1 of 3 nodes agreed", away("a:1"), full), "x", redlock, 0,
+			"x: Redlock: 1 of 3 nodes agreed: a:1: connection refused; b:1: OOM command not allowed when used …t is full, it is full, so nothing new can be locked",
 		},
 		// What a store adds to the words of its server goes first where not all fits.
 		{wrapped(holdfast.ErrUnavailable, "OOM it is full ("+strings.Repeat("n", 70)+")"), "x", where, 0, "x: " + where + ": OOM it is full (" + strings.Repeat("n", 70) + ")"},

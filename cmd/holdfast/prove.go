@@ -34,19 +34,20 @@ func (p *program) proveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove [flags] [-- WORKER [ARG...]]",
 		Short: "Prove a store, or a lock of your own, under faults",
-		Long: `Run several processes against the store while they are frozen, killed, cut off
-and delayed, keep what each of them saw of its locks, and judge it: no two hold
-a name together, tokens grow, it is linearizable as a lock with leases, a loss
-is reported in time, everything comes free in the end, who has a queue position is
-served before those that come later, and no call takes too long. What was proved, and under which faults, is printed.
+		Long: `Run several processes that compete for locks in the store, and freeze, kill, cut
+off and delay them meanwhile. Then check what each of them saw: no two conflicting
+holders at the same time, larger tokens for new holders, answers that a correct
+lock would give (linearizable), losses reported in time, names that come free in
+the end, waiters served in order, and no call that takes too long. prove prints
+what was proved, and under which faults.
 
 It uses names of its own, below "holdfast-prove/", and leaves nothing behind. It
-makes work for the store: do not run it on one that others wait for.
+puts load on the store: do not run it on one that is in production.
 
 With a WORKER, a lock of your own is proved, in any language. The worker is started
-once for each process. It reads requests from stdin, one on a line, and answers each by a
-line on stdout. HOLDFAST_PROVE_URL has the URL of --store, with the address of a proxy in
-it, and HOLDFAST_PROVE_TTL_MS the TTL:
+once for each process. It reads requests from stdin, one a line, and answers each
+with a line on stdout. HOLDFAST_PROVE_URL has the URL of --store, with the address
+of a proxy in it, and HOLDFAST_PROVE_TTL_MS the TTL:
 
   at first      ready
   request       lock NAME WAIT_MS       0: try once
@@ -59,29 +60,30 @@ it, and HOLDFAST_PROVE_TTL_MS the TTL:
 The worker ends when its stdin does. Stores and locks in Go are proved with the package
 prove: docs/proof.md has both, with examples.
 
-On a terminal a line on stderr shows how far the run is; elsewhere one comes each
+At a terminal a line on stderr shows the progress; elsewhere one is printed every
 half minute.
 
-Faults, all that fit the store unless --faults says otherwise: ` + strings.Join(faultNames(allFaults()), ", ") + `.
-The last eight are of the link to a server: each process has its own. container
-is of a store of files, where Linux lets a process be started in a container.
+By default all faults are used that are possible with the store:
+` + strings.Join(faultNames(allFaults()), ", ") + `.
+The last eight harm the connection to a server; each process has its own.
+container is for a store of files, where Linux lets a process start in one.
 
-Exit codes: 0 proved; 1 a promise was broken, or too little was seen to be
-proof; 64 and 69 as elsewhere.`,
+Exit codes: 0 proved; 1 a promise was broken, or too little happened to
+be proof; 64 and 69 as elsewhere.`,
 		Example: `  holdfast prove
   holdfast prove --store redis://localhost:6379 --for 5m --out proof
   holdfast prove --check proof/history.jsonl
   holdfast prove --store redis://localhost:6379 --stop -- python3 worker.py`,
 		RunE: func(cmd *cobra.Command, worker []string) error {
 			if len(worker) > 0 && cmd.ArgsLenAtDash() != 0 {
-				return mistake("what is a worker's goes behind --, as in: holdfast prove --store URL -- python3 worker.py")
+				return mistake("write the worker after --: holdfast prove --store URL -- python3 worker.py")
 			}
 			if len(worker) == 0 && cmd.ArgsLenAtDash() == 0 {
-				return mistake("there is no worker behind --")
+				return mistake("no worker after --")
 			}
 			if check != "" {
 				if len(worker) > 0 {
-					return mistake("--check judges a file and needs no worker")
+					return mistake("--check reads a file and takes no worker")
 				}
 				return p.judgeFile(check, asJSON)
 			}
@@ -108,18 +110,18 @@ proof; 64 and 69 as elsewhere.`,
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.Var(&length, "for", "how long the faults go on; a few seconds more are for the end")
-	f.IntVar(&o.Processes, "processes", 6, "how many processes")
-	f.IntVar(&o.Names, "names", 3, "how many names they fight for")
-	f.BoolVar(&o.Wide, "wide", false, "twenty claims at once in each process, beside a hold that never ends; --names is 60 then")
-	f.StringVar(&o.Mode, "mode", "mixed", "what the names are: mutex, rw, slots, upgrade (readers that become the only one for long) or mixed")
-	f.Var(&ttl, "ttl", "of the locks; default the larger of 500ms and the store's least")
+	f.Var(&length, "for", "how long the faults go on; the run takes a few seconds more")
+	f.IntVar(&o.Processes, "processes", 6, "`N` processes")
+	f.IntVar(&o.Names, "names", 3, "`N` names that they compete for")
+	f.BoolVar(&o.Wide, "wide", false, "twenty claims at once in each process, and one hold that lasts as long as the process; --names is then 60")
+	f.StringVar(&o.Mode, "mode", "mixed", "`MODE` of the locks: mutex, rw, slots, upgrade (readers that become writers, and hold long) or mixed")
+	f.Var(&ttl, "ttl", "DUR is the TTL of the locks; default 500ms, or the shortest that the store allows")
 	f.StringVar(&faults, "faults", "", "a `LIST` of faults, with commas between them, or none")
-	f.Uint64Var(&o.Seed, "seed", 0, "makes the same faults again")
+	f.Uint64Var(&o.Seed, "seed", 0, "`SEED` of an earlier run, to repeat its faults")
 	f.BoolVar(&o.Stop, "stop", false, "end soon after the first violation")
 	f.StringVar(&o.Out, "out", "", "`DIR` to write history.jsonl, report.html and report.json to")
 	f.StringVar(&check, "check", "", "run nothing: judge the history in `FILE` again")
-	f.BoolVar(&asJSON, "json", false, "one JSON object")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -176,10 +178,11 @@ func (p *program) prove(cmd *cobra.Command, o *prove.Options, asJSON bool) error
 	o.Command = func() *exec.Cmd { return exec.Command(self, childCommand) }
 	shown := &progressLine{w: os.Stderr, onTerminal: screenOn(os.Stderr) != nil, every: 30 * time.Second}
 	o.Progress = shown.show
+	begin := time.Now()
 	report, err := prove.Prove(cmd.Context(), o)
 	shown.end()
 	if o.Own == nil && (errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrDenied)) { //mutant:cmd-prove-says-it-once
-		return say(err, "", chosen.named(), 0)
+		return say(err, "", chosen.named(), time.Since(begin))
 	}
 	if err != nil {
 		return err
@@ -200,7 +203,7 @@ func proveChildCommand() *cobra.Command {
 // judgeFile judges a history that was written before.
 func (p *program) judgeFile(path string, asJSON bool) error {
 	if p.store != "" {
-		return errors.New("--check judges a file and needs no --store")
+		return errors.New("--check reads a file and takes no --store")
 	}
 	f, err := os.Open(path)
 	if err != nil {

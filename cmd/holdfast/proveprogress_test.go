@@ -26,8 +26,8 @@ func TestProgressIsALineThatStaysOnlyWhereThereIsNoTerminal(t *testing.T) {
 	if text := terminal.String(); strings.Count(text, "\r") != len(steps)+1 || strings.Contains(text, "\n") || !strings.HasSuffix(text, "\r\x1b[K") {
 		t.Errorf("on a terminal: %q", text)
 	}
-	want := "holdfast: prove: 2s of 1m30s: 20 grants, 3 faults, 1 times something WRONG\n" +
-		"holdfast: prove: 33s of 1m30s: 40 grants, 5 faults, 2 times something WRONG\n"
+	want := "holdfast: prove: 2s of 1m30s: 20 grants, 3 faults, 1 WRONG so far\n" +
+		"holdfast: prove: 33s of 1m30s: 40 grants, 5 faults, 2 WRONG so far\n"
 	if file.String() != want {
 		t.Errorf("elsewhere: %q, want %q", file.String(), want)
 	}

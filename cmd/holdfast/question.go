@@ -55,7 +55,7 @@ func (p *program) askAndBreak(ctx context.Context, b holdfast.Break) error {
 	if b.Now {
 		when = "at once, though the holder may work on"
 	}
-	answer, _ := q.ask(fmt.Sprintf("The command of this hold is stopped; the next gets the lock %s. Break it? [yes/no] ", when))
+	answer, _ := q.ask(fmt.Sprintf("The command of this hold is stopped; the next waiter gets the lock %s. Break it? [yes/no] ", when))
 	if !saysYes(answer) { //mutant:cmd-break-needs-yes
 		return notBroken(b.Name)
 	}

@@ -44,7 +44,7 @@ lock cannot be renewed, or is broken, the command gets TERM, and KILL before
 anyone else can get the lock.
 
 A waiter can ask for the lock, with --ask or 'holdfast ask'. A command under
---give-up SIGNAL gets the signal then, and decides; any other goes on.
+--give-up SIGNAL then gets the signal, and decides. Any other command continues.
 
 With --require-store, or if the file /etc/holdfast/require-store exists, run
 refuses a store that only this host can use, and runs nothing.
@@ -102,20 +102,20 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 	j.claimFlags(cmd, true)
 	f.StringVarP(&j.line, "command", "c", "", "run `LINE` by $SHELL -c (or /bin/sh)")
 	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s; not on a store without deadlines")
-	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if the command ends sooner")
+	f.Var(&j.atLeast, "at-least-for", "keep the name taken for `DUR` after the grant, even if the command ends sooner")
 	f.Var(&j.atMost, "at-most-for", "end the command after `DUR`: TERM, -k later KILL, exit 124")
 	f.StringVar(&j.onLost, "on-lost", "term", "`HOW` to end the command when the lock is lost: term (and kill after -k), or kill")
 	f.VarP(&j.grace, "kill-after", "k", "`DUR` between TERM and KILL (default 10s, at most a third of --ttl)")
 	f.Var(&j.ends, "signal", "end the command by `SIGNAL`, a name or number, in place of TERM")
 	f.Var(&j.giveUp, "give-up", "send `SIGNAL` to the command when a waiter asks for the lock ('holdfast ask')")
 	f.BoolVar(&j.preserve, "preserve-status", false, "exit with the command's own code in place of 124, past --at-most-for")
-	f.BoolVar(&j.foreground, "foreground", false, "give the command the terminal also if its stdin or stdout is none")
+	f.BoolVar(&j.foreground, "foreground", false, "give the command the terminal even if its stdin or stdout is not one")
 	f.StringVar(&j.asks, "ask", "", "while waiting, ask the holder to give the lock up, and say why (`TEXT`)")
 	p.requires(cmd)
-	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when the lock is refused to them")
+	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")
 	f.BoolVar(&j.json, "json", false, "print on stderr what happens, one JSON object a line")
 	f.StringVar(&metrics, "metrics-file", "", "write metrics of the run to `FILE` (*.prom) for Prometheus")
-	f.BoolVar(&trace, "trace", false, "send a span of the run by OpenTelemetry, as OTEL_ variables say")
+	f.BoolVar(&trace, "trace", false, "send a span of the run by OpenTelemetry; the OTEL_ variables say where to")
 	f.BoolVarP(&j.verbose, "verbose", "v", false, "print on stderr what is done, and warnings about the store")
 	cmd.RegisterFlagCompletionFunc("on-lost", cobra.FixedCompletions([]cobra.Completion{"term", "kill"}, cobra.ShellCompDirectiveNoFileComp))
 	for _, plain := range []string{"command", "ttl", "at-least-for", "at-most-for", "kill-after", "note", "ask"} {

@@ -152,10 +152,10 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 	r.stop(r.engine())
 	next := begin(t, s.store, "-w", "1m", "--", "beat", "beat")
 	r.exits(exitLost)
-	if after := time.Since(stopped); after < silence/2 {
+	if after := time.Since(stopped); after < silence/4 { // on a busy machine it was silent for a while before that, too
 		t.Errorf("ended after %v", after)
 	}
-	if said := r.text("stderr"); !strings.Contains(said, "was stopped or hangs") || strings.Contains(said, "ran out") {
+	if said := r.text("stderr"); !strings.Contains(said, "was stopped or hung") || strings.Contains(said, "expired") {
 		t.Errorf("of a lock that does not run out it says %q", said)
 	}
 	r.nothingLeft()

@@ -195,7 +195,7 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 		cmd.Path, cmd.Dir = filepath.Join(dir, "holdfast"), dir
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 	}, "--at-most-for", "10", "-k", "0.1", "--", filepath.Join(dir, "stubborn"), "out") // until it has its rights
-	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "do not end though they were killed") })
+	soon(t, "it says so", func() bool { return strings.Contains(s.text("stderr"), "KILL has not ended all processes") })
 	if s.over() {
 		t.Error("it did not wait for the end of the command")
 	}

@@ -35,16 +35,16 @@ background renews it, and gives it back when the script and all that has
 inherited the descriptor have ended or closed it. If the lock is lost, the
 script and all processes below it get TERM. Linux only.
 
-With --json it speaks JSON: an object a line on stdout for each thing that
-happens, and it gives the lock back when its stdin ends too. So a program in any
-language starts it with two pipes, waits for the event "held", and works until
-it closes the pipe or reads "lost". "asked" says that a waiter asks for the lock.
+With --json it prints one JSON object a line on stdout for each event, and it also
+gives the lock back when its stdin ends. So a program in any language starts it
+with two pipes, waits for the event "held", and works until it closes the pipe or
+reads "lost". "asked" says that a waiter asks for the lock.
 Each "renewed" says in expires_ms for how long the lock lasts from then on, unless
 it is renewed again.
 
 Unlike run, hold cannot end what works under the lock before somebody else gets
-it. Prefer run where the work is one command; otherwise stop work at "lost", and
-check the token.
+it. Use run if the work is one command. Otherwise stop the work at "lost", and check
+the token.
 
 A DUR is a duration like 30s, 1m30s, 2d, 1w or 1d12h (weeks and days first), or
 a decimal number of seconds (0.5).
@@ -65,7 +65,7 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.ArgsLenAtDash() > 0 { // what follows would be names
-				return errors.New("hold runs no command: holdfast run NAME -- COMMAND")
+				return errors.New("hold runs no command; use: holdfast run NAME -- COMMAND")
 			}
 			if err := j.readClaim(cmd, args); err != nil {
 				return err
@@ -74,7 +74,7 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 			case !byFD:
 				return j.told(exit(j.holdHere(cmd, nil)))
 			case fd < 3:
-				return fmt.Errorf("--fd %d: choose 3 or more, and open it for writing before: exec 9>/dev/null", fd)
+				return fmt.Errorf("--fd %d: choose 3 or more, and open it for writing first: exec 9>/dev/null", fd)
 			}
 			return exit(j.holdForFD(cmd, fd))
 		},
@@ -84,7 +84,7 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 	f.IntVar(&fd, "fd", -1, "return when the lock is held, and keep it until the descriptor `N` of the caller is closed")
 	j.claimFlags(cmd, false)
 	f.Var(&j.ttl, "ttl", "how long the lock outlives a host that dies; at least 2s; not on a store without deadlines")
-	f.Var(&j.atLeast, "at-least-for", "the name stays taken for `DUR` from the grant, even if it is given back sooner")
+	f.Var(&j.atLeast, "at-least-for", "keep the name taken for `DUR` after the grant, even if it is given back sooner")
 	f.Var(&j.atMost, "at-most-for", "give the lock back after `DUR`, exit 124")
 	p.requires(cmd)
 	f.StringVar(&j.note, "note", "", "a remark (`TEXT`) that others see when they are refused")

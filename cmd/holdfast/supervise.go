@@ -163,7 +163,7 @@ func (s *supervisor) look() time.Duration {
 			since := time.Now().Add(s.deadline.Sub(now) - s.gives)
 			tellLost("%s: the lock could not be renewed: %s has not answered since %s; stopping the command", s.name(), s.where, since.Format(time.TimeOnly))
 		} else { // we were stopped, and nothing else has ended it
-			tellLost("%s: the lock expired %v ago, and somebody else may have it; killing the command", s.name(), now.Sub(s.deadline).Round(time.Millisecond))
+			tellLost("%s: the lock expired %v ago, and another may hold it; killing the command", s.name(), now.Sub(s.deadline).Round(time.Millisecond))
 		}
 		s.end(exitLost)
 	}
@@ -258,7 +258,7 @@ func (s *supervisor) kill(now clock.Instant, timeOver bool) {
 	}
 	if !s.stuck && now.Sub(s.killed) > 5*time.Second {
 		s.stuck = true
-		tell("%s: processes of the command do not end though they were killed; the lock is kept until they do", s.name())
+		tell("%s: KILL has not ended all processes of the command yet; keeping the lock until it has", s.name())
 	}
 }
 
@@ -314,9 +314,9 @@ func whyLost(name string, err error, forgets bool) string {
 	switch why = strings.TrimPrefix(why, ": "); {
 	case why != "":
 	case forgets:
-		why = "the store has this hold no longer: it was broken with --now, or the store's data was deleted"
+		why = "the store no longer has this hold: it was broken with --now, or the store's data was deleted"
 	default: // a break tells its reason
-		why = "the store has this hold no longer: its data was deleted, or a fail-over lost it"
+		why = "the store no longer has this hold: its data was deleted, or a fail-over lost it"
 	}
 	return name + ": lost: " + why
 }

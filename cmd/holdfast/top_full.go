@@ -48,7 +48,7 @@ func runTop(s topStore, every time.Duration, in io.Reader, out io.Writer, ends <
 	last, err := view.Run()
 	switch {
 	case errors.Is(err, tea.ErrProgramPanic):
-		return &message{"top: a mistake in this program ended it; please report what is written above", err}
+		return &message{"top: a defect in holdfast ended it; please report the text above", err}
 	case err != nil:
 		return fmt.Errorf("top: %w", err)
 	}

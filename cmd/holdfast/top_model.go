@@ -112,7 +112,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.end = msg.error
 		return m, tea.Quit
 	case doneMsg:
-		m.said = printable(msg.name) + ": broken; the next gets the lock when the hold has expired"
+		m.said = printable(msg.name) + ": broken; the next waiter gets the lock when the hold has expired"
 		if msg.err != nil {
 			m.said = msg.err.Error()
 		}

@@ -185,7 +185,7 @@ func TestTopBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 	if len(x.store.broken) != 1 || x.store.broken[0] != want {
 		t.Fatalf("%+v, want %+v", x.store.broken, want)
 	}
-	x.shows("alpha: broken; the next gets the lock when the hold has expired")
+	x.shows("alpha: broken; the next waiter gets the lock when the hold has expired")
 	x.store.err = &message{"beta: there is no such hold", holdfast.ErrLost}
 	x.types("b" + "why<enter>yes")
 	x.send(x.types("<enter>")())

@@ -129,7 +129,7 @@ func (u *uiPage) doBreak(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock() // at once: it may be gone before it is read again
 	u.lost.tell(hold, "broken", "this page: "+reason, time.Now())
 	u.mu.Unlock()
-	answer(w, http.StatusOK, said{Said: printable(hold.Name) + ": broken; the next gets the lock when the hold has expired"})
+	answer(w, http.StatusOK, said{Said: printable(hold.Name) + ": broken; the next waiter gets the lock when the hold has expired"})
 }
 
 // find is the hold in what was read last; nil if it is not there, or none that can be broken.

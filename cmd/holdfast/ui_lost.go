@@ -100,7 +100,7 @@ func (x *losses) ended(h *seenHold, at time.Time) {
 		}
 		x.tell(&h.line, "expired", why, at)
 	case h.quiet && gap > h.most:
-		x.tell(&h.line, "expired", "the store did not answer for so long"+backBefore, at)
+		x.tell(&h.line, "expired", "the store did not answer for longer than the TTL"+backBefore, at)
 	}
 }
 

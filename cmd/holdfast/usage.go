@@ -69,7 +69,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	wrong := &wrongUse{text: fmt.Sprintf("%s takes no argument, and %.40q is one", cmd.Name(), args[0])}
+	wrong := &wrongUse{text: fmt.Sprintf("%s takes no argument, got %.40q", cmd.Name(), args[0])}
 	switch {
 	case isURL(args[0]): // which may have a password
 		wrong.text, wrong.advice = cmd.Name()+" takes no argument", storeByFlag

@@ -40,6 +40,7 @@ func newRequest(ctx context.Context, w *Target, began clock.Instant, p *waiter) 
 	r.claim = store.Claim{
 		Name: w.name, ID: r.e.process.NewID(), Limit: w.limit, Weight: w.weight,
 		TTL: r.s.TTL, PositionTTL: r.s.positionTTL, MinHold: r.s.MinHold, LockDelay: r.s.LockDelay, Block: w.block(), Owner: r.s.owner,
+		Announce: w.leads, //mutant:candidate-announces
 	}
 	return r
 }
@@ -52,7 +53,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 	// first ask is a try, and the position is asked for once notifications cannot be
 	// missed any more. Where none can be made a try would be in vain.
 	r.claim.Try = r.e.notifications.toCome()
-	if !r.claim.Try {
+	if r.claim.Waits = r.claim.Try; !r.claim.Try { //mutant:first-try-is-a-try
 		r.listen()
 	}
 	defer r.unlisten()
@@ -62,8 +63,13 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 		if l != nil || err != nil {
 			return l, err
 		}
+		if !r.e.queues.mayWait(r) {
+			if r.queued { //mutant:one-too-many-leaves-its-position
+				r.withdraw()
+			}
+			return nil, r.w.tooMany(r.refused)
+		}
 		r.e.queues.answered(r.p, r.refused, r.queued, r.notified, r.claim.GiveUp)
-		r.e.queues.waitsPast(r)
 		r.tellWaiting(&r.refused.answer)
 		if r.claim.Try {
 			r.queue(ctx)
@@ -79,7 +85,7 @@ func (r *request) wait(ctx context.Context) (*Lease, error) {
 // queue has the next ask be one for a position.
 func (r *request) queue(ctx context.Context) {
 	r.e.notifications.subscribe(ctx, r.s) //mutant:asked-before-subscribed
-	r.claim.Try = false
+	r.claim.Try, r.claim.Waits = false, false
 	r.listen()
 }
 
@@ -169,11 +175,11 @@ func (r *request) pollStore(ctx context.Context) (l *Lease, room bool, err error
 // last renewal before. A minimum hold has to be shown first, and what
 // is not renewed, or has no deadline, needs more than that time.
 func (r *request) grantedBy(h *store.Notification) (*Lease, error) {
-	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.since.Add(r.s.positionTTL/2) //mutant:hint-old-token-grants
+	fresh := h.Token > r.refused.answer.Last && r.e.now() < r.since.Add(r.lasts/2)         //mutant:hint-old-token-grants
 	if h.ID != r.claim.ID || !fresh || r.claim.MinHold > 0 || r.s.NoRenew || r.e.endless { //mutant:hint-spares-minimum-hold
 		return nil, nil
 	}
-	return r.lease(h.Token, h.N, r.since, r.s.positionTTL, r.s.positionTTL/3) //mutant:hint-counts-arrival
+	return r.lease(h.Token, h.N, r.since, r.lasts, r.lasts/3) //mutant:hint-counts-arrival
 }
 
 // ask asks once and reads the answer: a lease, or an error, or neither if it is
@@ -257,7 +263,7 @@ func (r *request) ask(ctx context.Context) (*Lease, error) {
 
 // lease makes the lease of what was granted with n tokens from token on.
 func (r *request) lease(token int64, n int, from clock.Instant, ttl, renew time.Duration) (*Lease, error) {
-	granted := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token, Used: token}
+	granted := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Token: token, Used: token, Announce: r.claim.Announce} //mutant:leader-announces
 	return r.leaseOf(granted, n, from, ttl, renew)
 }
 

@@ -71,7 +71,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 	if out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part || ended(stop) { //mutant:minimum-hold-shown-once
 		return out
 	}
-	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL, ByHand: o.once} //mutant:shown-as-by-hand
+	hold := store.Hold{Name: o.claim.Name, ID: o.claim.ID, Token: out.answer.Token, TTL: o.claim.TTL, ByHand: o.once, Announce: o.claim.Announce} //mutant:shown-as-by-hand
 	var r store.Renewal
 	r, out.sent = o.e.renewOne(o.of, o.worthIt(), o.bound, stop, hold, o.away)
 	out.answer.TTL, out.answer.From, out.err = r.TTL, r.From, r.Err
@@ -83,7 +83,7 @@ func (o op) do(stop <-chan struct{}) (out outcome) {
 // that time alone.
 func (o *op) shows(a *store.Answer) bool {
 	return o.claim.MinHold > 0 ||
-		o.once && a.TTL < o.claim.TTL && (o.poll || !o.claim.Try && a.TTL <= o.claim.PositionTTL) //mutant:lasts-as-a-position
+		o.once && a.TTL < o.claim.TTL && (o.poll || o.claim.PositionTTL < o.claim.TTL && a.TTL <= o.claim.PositionTTL) //mutant:lasts-as-a-position
 }
 
 // closedFor is for how long an ask is repeated where nobody listens: the caller
@@ -206,7 +206,7 @@ var errOutage = errors.New("outage")
 // any more.
 func (r *request) withdraw() {
 	if r.e.desc.InProcess { // so that nothing is left when the caller has its answer
-		h := store.Hold{Name: r.claim.Name, ID: r.claim.ID}
+		h := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Announce: r.claim.Announce}
 		if r.e.store.Release(context.Background(), h) == nil {
 			return
 		}
@@ -219,7 +219,7 @@ func (r *request) withdraw() {
 // caller has gone. What it cannot reach is gone after the TTL.
 func (e *engine) withdraw(of *values, c store.Claim, bound time.Duration) { //mutant:cancelled-wait-leaves-place-behind
 	_ = e.repeat(of, bound, nil, func(ctx context.Context) error {
-		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID})
+		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Announce: c.Announce}) //mutant:withdrawal-announces
 	})
 }
 

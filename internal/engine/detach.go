@@ -115,8 +115,9 @@ func (l *Locker) Adopt(ctx context.Context, ref Ref) (*Lease, error) {
 	defer l.e.work.Done()
 	l.e.begin(l.s)
 	r := newRequest(ctx, w, l.e.stamp(l.s), nil)
-	hold := store.Hold{ //mutant:adopted-time-had
-		Name: ref.Name, ID: id, Token: ref.Grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID,
+	r.claim.Announce = true // a Ref does not say whether it is of an election //mutant:adoption-announces
+	hold := store.Hold{     //mutant:adopted-time-had
+		Name: ref.Name, ID: id, Token: ref.Grant, TTL: l.s.TTL, Used: ref.Token, Owner: l.s.owner, NewID: r.claim.ID, Announce: r.claim.Announce,
 	}
 	lease, err := r.adopt(ctx, hold)
 	return lease, r.failed(err)
@@ -136,7 +137,7 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 	}
 	switch err := answer.Err; {
 	case errors.Is(err, store.ErrLost):
-		return nil, r.w.errorf(fmt.Errorf("%w: its time was over, or it was adopted before", err))
+		return nil, r.w.errorf(fmt.Errorf("%w: it has expired, or was adopted before", err))
 	case err != nil:
 		if !store.Definite(err) { //mutant:unclear-adoption-left
 			r.withdraw()
@@ -147,6 +148,6 @@ func (r *request) adopt(ctx context.Context, hold store.Hold) (*Lease, error) {
 		r.withdraw()
 		return nil, r.w.errorf(fmt.Errorf("%w: its answer took longer than the TTL, %v", store.ErrUnavailable, r.s.TTL))
 	}
-	adopted := store.Hold{Name: hold.Name, ID: hold.NewID, Token: hold.Token, Used: hold.Used}
+	adopted := store.Hold{Name: hold.Name, ID: hold.NewID, Token: hold.Token, Used: hold.Used, Announce: hold.Announce}
 	return r.leaseOf(adopted, 1, from, answer.TTL, r.s.renewAfter(answer.TTL))
 }

@@ -71,7 +71,7 @@ func (c *changer) unneeded() bool {
 func (c *changer) back() error {
 	c.next()
 	for {
-		_, _, err := c.send(nil, store.Upgradeable, longestCall, c.h.e.life.Done(), new(trouble))
+		_, _, err := c.send(nil, store.Upgradeable, "", longestCall, c.h.e.life.Done(), new(trouble))
 		if err == nil || errors.Is(err, store.ErrLost) || c.h.e.isEnding() { //mutant:way-back-tried-while
 			return err
 		}

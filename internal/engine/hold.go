@@ -42,7 +42,7 @@ type hold struct {
 	at       clock.Instant // when the scheduler has to look at it next
 	deadline clock.Instant
 	granted  time.Duration // what the last grant or renewal gave
-	endAt    clock.Instant // when MaxHold is over; 0: no bound
+	endAt    clock.Instant // when MaxHold has passed; 0: no bound
 	handOver handOver
 	renewAt  clock.Instant
 	due      clock.Instant // when the renewal under way was first due

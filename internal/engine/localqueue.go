@@ -51,6 +51,7 @@ type localQueue struct {
 	queued      bool          // the last that was answered had to wait
 	asking      atomic.Int32  // how many in line ask the holders to give up
 	line        int           // how many are in line
+	lineWeight  int64         // of all in line together
 	own         waiter        // the first that came: most local queues have no other
 	alone       [1]*waiter    // what inside begins as
 }
@@ -70,6 +71,8 @@ type waiter struct {
 	away    trouble                 // what its asks meet
 	refused *refused                // how the store last answered those ahead of it
 	sent    bool                    // inside, and without a position yet
+	waits   bool                    // it counts as one that waits, as it does in line
+	told    bool                    // the store has refused it
 	woken   bool                    // since it was refused last
 	wake    chan store.Notification // of its request, once that was refused
 }
@@ -86,14 +89,18 @@ func (g *localQueues) init(e *engine) {
 
 // enter waits until the claim may ask the store, or is handed the name: then it
 // returns the lease, and is not inside. It is not inside either if there is an
-// error, or if both are nil: then it asks past the local queue.
+// error, or if both are nil: then it asks past the local queue. errOnlyTry says that it
+// may not wait, and that a try may be granted.
 func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant) (p *waiter, l *Lease, err error) {
 	g.mu.Lock()
 	at := g.m[w.name]
-	if most := w.l.s.MaxWaiting; most > 0 && g.waits(w.name) >= most { //mutant:any-number-waits
-		ahead := g.ahead(w.name)
+	if g.full(w) { //mutant:any-number-waits
+		ahead, err := g.ahead(w.name), error(errOnlyTry)
+		if !g.mayFit(w) {
+			err = w.tooMany(&ahead)
+		}
 		g.mu.Unlock()
-		return nil, nil, w.tooMany(&ahead)
+		return nil, nil, err
 	}
 	switch {
 	case at == nil:
@@ -123,11 +130,13 @@ func (g *localQueues) enter(ctx context.Context, w *Target, began clock.Instant)
 	}
 	at.last = p
 	at.line++
+	at.lineWeight += w.weight
 	if w.l.s.AskToGiveUp != "" {
 		at.asking.Add(1)
 	}
 	g.admitNext(at)
 	inLine := at.last == p
+	p.waits = inLine //mutant:who-was-in-line-counts-anew
 	if inLine && w.l.s.AskToGiveUp != "" {
 		at.askAgain()
 	}
@@ -380,6 +389,7 @@ func (at *localQueue) goOut(p *waiter) {
 
 func (at *localQueue) remove(p *waiter) {
 	at.line--
+	at.lineWeight -= p.w.weight
 	if p.w.l.s.AskToGiveUp != "" {
 		at.asking.Add(-1)
 	}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"sync"
@@ -18,10 +19,12 @@ type pace struct {
 
 	sent     clock.Instant           // when the newest ask that was answered was sent
 	since    clock.Instant           // from when its queue position lasts, for sure
+	lasts    time.Duration           // for how long it does
 	took     time.Duration           // how long that took
 	refused  *refused                // what the store answered last, maybe to another claim in the local queue; nil: nothing yet
 	notified chan store.Notification // nil: not listening
 	poll     time.Duration           // the next pause, where no notifications come
+	then     time.Duration           // the one after that; 0: it grows
 	ahead    int                     // how many waited ahead when the store last told
 	movedAt  clock.Instant           // since when it is so many; 0: not told yet
 	ends     clock.Instant           // when the context ends; 0: not known
@@ -43,34 +46,53 @@ func (p *pace) isLast() { p.last = p.ends != 0 && p.e.now() >= p.lastAsk() }
 // refuse notes a refusal that was asked for at the instant.
 func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 	p.sent, p.took = sent, p.e.now().Sub(sent)
-	p.since = sent
-	if a.From != 0 { //mutant:instant-of-a-place-used
+	p.since, p.lasts = sent, cmp.Or(a.TTL, p.s.positionTTL) //mutant:time-of-a-place-used
+	if a.From != 0 {                                        //mutant:instant-of-a-place-used
 		p.since = a.From
 	}
 	p.refused = &refused{*a, time.Now()}
 	p.moved(a)
 }
 
-// moved notes how many wait ahead. Who has just come pauses first for PollMin for each of them, or for a part of the time that
+// moved notes how many wait ahead. Who has just come pauses first for a turn for each of them, or for a part of the time that
 // the holder has had. When some have gone it pauses for three quarters of the time that the others will take, going by that; but
 // that was more than it takes if some of them slept, so for no longer than the pause before, for as many. So a crowd behind
-// polls seldom, and who is next polls as soon as it is.
+// polls seldom; and who is next polls when the turn of the holder is about to end, and then often.
 func (p *pace) moved(a *store.Answer) {
 	now, ahead := p.e.now(), a.Waiting
 	switch {
 	case p.movedAt == 0:
-		p.poll = times(p.s.PollMin, 1+ahead) //mutant:polls-by-position
+		p.poll = p.s.PollMin
+		if ahead > 0 {
+			p.poll = times(p.aTurn(), 1+ahead) //mutant:polls-by-position
+		}
 		for i := range a.Holders {
 			p.poll = max(p.poll, min(a.Holders[i].Age/8, p.s.PollMax))
 		}
 	case ahead < p.ahead:
 		turn := now.Sub(p.movedAt) / time.Duration(p.ahead-ahead)
-		p.poll = min(times(p.poll, 1+ahead)/time.Duration(1+p.ahead), times(turn, ahead)/4*3) //mutant:polls-by-the-pace-of-the-queue
+		left := times(turn, ahead)
+		if ahead == 0 {
+			left, p.then = turn, max(turn/8, p.s.PollMin) //mutant:polls-often-once-next
+			for i := range a.Holders {
+				left = min(left, turn-a.Holders[i].Age) //mutant:polls-as-the-turn-ends
+			}
+		}
+		p.poll = min(times(p.poll, 1+ahead)/time.Duration(1+p.ahead), left/4*3) //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}
 	p.poll = min(max(p.poll, p.s.PollMin), p.mostPause(ahead)) //mutant:polls-no-sooner
 	p.ahead, p.movedAt = ahead, now
+}
+
+// firstTurn is how long a turn is taken to be at the most, before any was seen. A longer one would set the pace of a crowd that comes at
+// once: nobody polls before it has paused so long for each ahead.
+const firstTurn = 5 * time.Millisecond
+
+// aTurn is how long a turn is taken to be, before any was seen: some requests, and so as long as the ask took.
+func (p *pace) aTurn() time.Duration {
+	return max(min(p.took, firstTurn), p.s.PollMin) //mutant:first-turn
 }
 
 // mostPause is the longest pause with so many ahead.
@@ -84,7 +106,14 @@ func (p *pace) pause() time.Duration {
 	if p.ahead > 0 { //mutant:position-with-jitter
 		spread = p.poll + (spread-p.poll)/4
 	}
-	p.poll = min(p.poll*3/2, p.mostPause(p.ahead)) //mutant:polls-back-off
+	grown := p.poll * 3 / 2
+	switch {
+	case p.then > 0:
+		grown, p.then = p.then, 0
+	case p.ahead == 0: //mutant:polls-grow-slowly-once-next
+		grown = p.poll * 5 / 4
+	}
+	p.poll = min(grown, p.mostPause(p.ahead)) //mutant:polls-back-off
 	return spread
 }
 
@@ -108,7 +137,7 @@ func (p *pace) rest(ctx context.Context, polls bool) (notification *store.Notifi
 		next = min(next, p.e.now().Add(p.pause()))
 	}
 	if notification, err = p.sleep(ctx, next); notification != nil {
-		p.poll = p.s.PollMin // something has changed
+		p.poll, p.then = p.s.PollMin, 0 // something has changed
 	}
 	return notification, polling, err
 }

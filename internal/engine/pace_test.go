@@ -62,3 +62,35 @@ func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
 		}
 	}
 }
+
+// Who has just come takes a turn to be as long as its ask took, within bounds.
+func TestRule5_TheFirstPauseGoesByTheAsk(t *testing.T) {
+	const ms = time.Millisecond
+	for took, pauses := range map[time.Duration]time.Duration{0: 20 * ms, 3 * ms: 30 * ms, time.Second: 50 * ms} {
+		p := &pace{e: &engine{now: func() clock.Instant { return 1 }}, s: &settings{Options: Options{PollMin: 2 * ms, PollMax: 800 * ms}, positionTTL: store.MaxPositionTTL}, took: took}
+		if p.moved(&store.Answer{Waiting: 9}); p.poll != pauses {
+			t.Errorf("9 ahead, and the ask took %v: a pause of %v, want %v", took, p.poll, pauses)
+		}
+	}
+}
+
+// Who is next polls when the turn of the holder is about to end, by the turn that it has seen, and then often.
+func TestRule5_WhoIsNextPollsAsTheTurnEnds(t *testing.T) {
+	const ms = time.Millisecond
+	now := clock.Instant(1)
+	p := &pace{e: &engine{now: func() clock.Instant { return now }}, s: &settings{Options: Options{PollMin: 2 * ms, PollMax: 800 * ms}, positionTTL: store.MaxPositionTTL}}
+	p.moved(&store.Answer{Waiting: 1})
+	p.poll = 200 * ms // after some pauses
+	now = now.Add(80 * ms)
+	p.moved(&store.Answer{Holders: []store.Entry{{Age: 20 * ms}}})
+	for _, want := range []time.Duration{45 * ms, 10 * ms, 12500 * time.Microsecond} { // three quarters of the 60 ms that are left, and an eighth of the turn
+		if p.poll != want {
+			t.Errorf("a pause of %v, want %v", p.poll, want)
+		}
+		p.pause()
+	}
+	p.ahead, now = 1, now.Add(80*ms)
+	if p.moved(&store.Answer{Holders: []store.Entry{{Age: time.Second}}}); p.poll != 2*ms {
+		t.Errorf("a pause of %v behind a holder whose turn should have ended", p.poll)
+	}
+}

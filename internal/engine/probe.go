@@ -98,6 +98,13 @@ func (l *Locker) Options() Options { return l.s.Options }
 // PositionTTL is for how long a position in the queue is asked for at a time.
 func (l *Locker) PositionTTL() time.Duration { return l.s.positionTTL }
 
+// Waits is how many of the process wait for the name.
+func (l *Locker) Waits(name string) int {
+	l.e.queues.mu.Lock()
+	defer l.e.queues.mu.Unlock()
+	return l.e.queues.waits(name)
+}
+
 // Waiters is how much is kept for those who wait, or lead.
 func (l *Locker) Waiters() int {
 	l.e.queues.mu.Lock()

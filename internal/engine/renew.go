@@ -194,7 +194,7 @@ func (e *engine) askAgain(ctx context.Context, c store.Claim, token int64) store
 	a, err := e.store.Ask(ctx, c)
 	if err == nil && (!a.Granted || a.Token != token) { //mutant:store-forgot-made-again
 		if a.Granted {
-			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID}) // else it is gone after the TTL
+			_ = e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Announce: c.Announce}) // else it is gone after the TTL
 		}
 		err = store.ErrLost
 	}

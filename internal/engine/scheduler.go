@@ -47,7 +47,7 @@ const (
 
 var errClosed = fmt.Errorf("%w: %w", store.ErrReleased, store.ErrClosed)
 
-var errMaxHold = fmt.Errorf("%w: MaxHold is over", store.ErrLost)
+var errMaxHold = fmt.Errorf("%w: MaxHold has passed", store.ErrLost)
 
 func (s *scheduler) init(e *engine) {
 	s.e = e

@@ -21,7 +21,7 @@ func (s *releases) Release(ctx context.Context, h store.Hold) error {
 	return s.Store.Release(ctx, h)
 }
 
-// The scheduler has found that MaxHold is over, and its owner releases it before it
+// The scheduler has found that MaxHold has passed, and its owner releases it before it
 // is ended: two operations on one hold never overlap.
 func TestMaxHold_WhatItsOwnerGivesBackIsGivenBackOnce(t *testing.T) {
 	s := &releases{Store: memstore.New()}

@@ -33,7 +33,7 @@ const MaxDuration = 10 * 365 * 24 * time.Hour
 const (
 	defaultTTL     = 30 * time.Second
 	defaultCheck   = 5 * time.Second
-	defaultPollMin = 10 * time.Millisecond
+	defaultPollMin = 2 * time.Millisecond
 	leastPoll      = time.Millisecond
 	defaultPollMax = 800 * time.Millisecond
 )

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -72,6 +73,9 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 		defer cancel()
 	}
 	p, l, err := e.queues.enter(ctx, w, began) //mutant:all-waiters-process-ask
+	if err == errOnlyTry {
+		return w.try(ctx, began, w.tooMany)
+	}
 	if err != nil {
 		return nil, w.failed(&values{ctx}, store.ID{}, began, err) //mutant:cancelled-wait-process-told
 	}
@@ -91,14 +95,19 @@ func (w *Target) Try(ctx context.Context) (*Lease, error) {
 		return again, err
 	}
 	defer w.l.e.work.Done()
-	r := newRequest(ctx, w, w.l.e.stamp(w.l.s), nil)
+	return w.try(ctx, w.l.e.stamp(w.l.s), func(r *refused) HeldError { return w.refusal(&r.answer, r.when, nil) })
+}
+
+// try asks once. refusal makes the error of a refusal.
+func (w *Target) try(ctx context.Context, began clock.Instant, refusal func(*refused) HeldError) (*Lease, error) {
+	r := newRequest(ctx, w, began, nil)
 	r.claim.Try = true
 	l, err := r.ask(ctx)
 	switch {
 	case l != nil:
 		w.l.e.queues.keep(w, l.hold, nil)
 	case err == nil:
-		err = w.refusal(&r.refused.answer, r.refused.when, nil)
+		err = refusal(r.refused)
 	}
 	return l, r.failed(err)
 }

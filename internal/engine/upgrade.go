@@ -49,12 +49,14 @@ func (c *changer) forgotten(r *store.Renewal) bool {
 // An upgrade is one call of Upgrade or TryUpgrade.
 type upgrade struct {
 	pace
-	c    *changer
-	l    *Lease
-	try  bool
-	away trouble       // what it meets; not the way back
-	done chan struct{} // closed when it is known what became of it
-	err  error         // if it was not granted; for after done
+	c     *changer
+	l     *Lease
+	try   bool
+	began clock.Instant // when the caller asked, if there is an observer
+	pos   ahead         // what the observer was told last
+	away  trouble       // what it meets; not the way back
+	done  chan struct{} // closed when it is known what became of it
+	err   error         // if it was not granted; for after done
 
 	// Guarded by the hold's lock.
 	reported *refused // what the store answered last
@@ -76,6 +78,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 		return err
 	}
 	h.checkClock()
+	began := h.e.stamp(c.w.l.s)
 	bound := func() {}
 	if d := h.s.Wait; d > 0 && !try {
 		ctx, bound = context.WithTimeout(ctx, d)
@@ -112,7 +115,7 @@ func (l *Lease) Upgrade(ctx context.Context, try bool) error {
 		}
 		return nil
 	}
-	u := &upgrade{c: c, l: l, try: try, pace: newPace(&c.w), done: make(chan struct{})}
+	u := &upgrade{c: c, l: l, try: try, began: began, pace: newPace(&c.w), done: make(chan struct{})}
 	h.e.work.Go(func() { u.run(under) })
 	select {
 	case <-u.done:
@@ -203,6 +206,10 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		u.listen()
 	}
 	defer u.e.notifications.remove(c.h.ID)
+	why := u.s.AskToGiveUp
+	if u.try {
+		why = "" //mutant:try-upgrade-asks
+	}
 	c.next()
 	for {
 		u.isLast()
@@ -211,7 +218,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		if u.refused == nil { //mutant:upgrade-waits-closed-port
 			worthIt = u.e.whileListened() //mutant:upgrade-closed-port
 		}
-		a, sent, err := c.send(worthIt, store.Full, u.s.askFor(), ctx.Done(), &u.away)
+		a, sent, err := c.send(worthIt, store.Full, why, u.s.askFor(), ctx.Done(), &u.away)
 		switch {
 		case ctx.Err() != nil && err != nil && !store.Definite(err):
 			return true, w.gaveUp(ctx.Err(), u.refused, err)
@@ -229,6 +236,7 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 		if u.try {
 			return true, w.refusal(&a, u.refused.when, nil) //mutant:try-upgrade-stays-pending
 		}
+		u.tellWaiting(&a)
 		if !subscribed { // then poll: notifications cannot be missed any more
 			u.e.notifications.subscribe(ctx, u.s)
 			u.listen()
@@ -244,6 +252,20 @@ func (u *upgrade) wait(ctx context.Context) (back bool, err error) {
 func (u *upgrade) listen() {
 	u.notified = make(chan store.Notification, 1)
 	u.e.notifications.add(u.c.h.ID, u.notified)
+}
+
+// tellWaiting tells the observer that the upgrade waits, if that is news and somebody waits for it still.
+func (u *upgrade) tellWaiting(a *store.Answer) {
+	h := u.c.h
+	if u.s.Observer == nil || !u.pos.isNews(a) {
+		return
+	}
+	h.mu.Lock()
+	gone := u.gone
+	h.mu.Unlock()
+	if !gone {
+		u.s.notify(h.event(EventWaiting, u.e.now().Sub(u.began), u.c.w.refusal(a, u.refused.when, nil))) //mutant:upgrade-waits-in-silence
+	}
 }
 
 // granted counts the hold up, if the caller still waits for that and has the
@@ -266,8 +288,8 @@ func (u *upgrade) granted(a *store.Answer) bool {
 func (c *changer) next() { c.turn, c.open = c.turn+1, false } //mutant:each-act-first
 
 // send sends the change of the newest turn until it is clear what became of it,
-// for at most d, while worthIt says so, or until stop.
-func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, d time.Duration, stop <-chan struct{}, away *trouble) (a store.Answer, sent clock.Instant, err error) {
+// for at most d, while worthIt says so, or until stop. why is why an upgrade asks the others to give up.
+func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, why string, d time.Duration, stop <-chan struct{}, away *trouble) (a store.Answer, sent clock.Instant, err error) {
 	h := c.h
 	away.began(h.e)
 	defer away.ended()
@@ -278,7 +300,9 @@ func (c *changer) send(worthIt func(error, time.Duration) bool, weight int64, d 
 		}
 		h.e.bounded(h.values, h.s.callTime(), func(ctx context.Context) { //mutant:change-leaves-time-for-renewal
 			sent = h.e.now() //mutant:each-repetition-act
-			a, err = h.e.store.Change(ctx, h.Hold, c.turn, weight)
+			asked := h.Hold
+			asked.GiveUp = why //mutant:upgrade-asks-nobody
+			a, err = h.e.store.Change(ctx, asked, c.turn, weight)
 		})
 		err = h.e.sched.returned(h, lent, err)
 		c.open = c.open || !store.Definite(err)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/clock"
@@ -20,9 +22,13 @@ type ahead struct {
 // tellWaiting tells the observer that the claim waits, if that is news: it has just
 // begun to, or others are ahead now.
 func (r *request) tellWaiting(a *store.Answer) {
-	if r.s.Observer == nil {
-		return
+	if r.s.Observer != nil && r.pos.isNews(a) {
+		r.w.waiting(&r.values, r.claim.ID, r.began, a, time.Now())
 	}
+}
+
+// isNews notes what an answer says, and reports whether that differs from the one before.
+func (p *ahead) isNews(a *store.Answer) bool {
 	now := ahead{told: true}
 	now.holding = a.Holding //mutant:news-of-number-holding
 	now.waiting = a.Waiting //mutant:news-of-number-ahead
@@ -32,10 +38,11 @@ func (r *request) tellWaiting(a *store.Answer) {
 			now.owner = a.Holders[0].Owner //mutant:news-of-first-owner
 		}
 	}
-	if now != r.pos { //mutant:waiting-each-answer
-		r.pos = now
-		r.w.waiting(&r.values, r.claim.ID, r.began, a, time.Now())
+	if now == *p { //mutant:waiting-each-answer
+		return false
 	}
+	*p = now
+	return true
 }
 
 // waiting tells the observer who is ahead of a claim that began at the instant.
@@ -48,26 +55,41 @@ func (w *Target) waiting(of *values, id store.ID, began clock.Instant, a *store.
 // A past is of the claims that wait for a name past its local queue, as they have
 // another limit.
 type past struct {
-	n       int      // how many have a position in the store
+	n       int      // how many the store has refused
 	refused *refused // how it last answered one of them
 }
 
-// waitsPast notes that the store has refused a claim that asks past its local queue.
-func (g *localQueues) waitsPast(r *request) {
-	if r.p != nil || !r.queued {
-		return
-	}
+// errOnlyTry says that a claim may not wait, as so many wait already, and yet may be
+// granted at once.
+var errOnlyTry = errors.New("a try only")
+
+// mayWait counts a claim that the store has refused among those that wait, before anybody
+// hears that it does. It reports whether it may: not if so many wait already.
+func (g *localQueues) mayWait(r *request) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	counts := &r.past
+	if r.p != nil {
+		counts = &r.p.waits
+	}
+	if !*counts && g.full(r.w) { //mutant:counted-late
+		return false
+	}
+	first := !*counts
+	*counts = true
+	if r.p != nil {
+		r.p.told = true
+		return true
+	}
 	at := g.past[r.w.name]
 	if at == nil {
 		at = &past{}
 		g.past[r.w.name] = at
 	}
-	if at.refused = r.refused; !r.past {
-		r.past = true
+	if at.refused = r.refused; first {
 		at.n++ //mutant:past-the-line-waits
 	}
+	return true
 }
 
 // leavePast notes that the wait of a claim is over.
@@ -84,6 +106,13 @@ func (g *localQueues) leavePast(r *request) {
 	}
 }
 
+// full reports whether as many of the process wait for the name as the target allows: they are or were in line,
+// or the store has refused them. g.mu is held.
+func (g *localQueues) full(w *Target) bool {
+	most := w.l.s.MaxWaiting
+	return most > 0 && g.waits(w.name) >= most
+}
+
 // waits is how many of the process wait for the name. g.mu is held.
 func (g *localQueues) waits(name string) (n int) {
 	if past := g.past[name]; past != nil {
@@ -94,11 +123,24 @@ func (g *localQueues) waits(name string) (n int) {
 		return n
 	}
 	for _, p := range at.inside {
-		if !p.sent {
-			n++ // it has a position
+		if p.waits {
+			n++
 		}
 	}
 	return n + at.line
+}
+
+// mayFit reports whether the store may grant a target at once that comes now: nobody of the process is known to
+// wait there, and it fits beside all that ask or are in line. g.mu is held.
+func (g *localQueues) mayFit(w *Target) bool {
+	at := g.m[w.name]
+	if g.past[w.name] != nil || at == nil || at.hold != nil || at.leaving {
+		return false
+	}
+	if slices.ContainsFunc(at.inside, func(p *waiter) bool { return p.told }) {
+		return false
+	}
+	return at.limit != w.limit || at.weight+at.lineWeight+w.weight <= at.limit //mutant:refused-though-it-fits
 }
 
 // ahead is who is ahead of one that comes now. g.mu is held.

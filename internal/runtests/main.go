@@ -2,9 +2,10 @@
 // says what gotestsum cannot: whether a test was skipped that had to run, and
 // whether a package or a module was left out.
 //
-//	go run ./internal/runtests [-strict] [-m DIR[=MODFILE]]... -- [go test flags]
+//	go run ./internal/runtests [-strict] [-packages PATTERN] [-m DIR[=MODFILE]]... -- [go test flags]
 //
-// The modules of the workspace are tested together, each -m by itself, and with another go.mod where one is named. With -strict a skip that
+// The modules of the workspace are tested together, each -m by itself, and with another go.mod where one is named.
+// -packages tests these alone of the workspace. With -strict a skip that
 // is not on the list in skips.go is a failure: a test
 // that did not run for want of a server has proved nothing. Whatever failed
 // makes the exit status 1, and nothing is run again.
@@ -25,6 +26,7 @@ func main() {
 	format := flag.String("format", "pkgname", "the `FORMAT` in which gotestsum prints")
 	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for the workspace and for each module")
 	root := flag.String("root", ".", "`DIR` of the workspace, if there is one: of each module below it the tests must be run; empty: test no workspace")
+	packages := flag.String("packages", workspace, "`PATTERN` of the packages of the workspace to test")
 	tools := flag.String("tools", "internal/tools", "`DIR` of the module that has gotestsum")
 	var apart []string
 	flag.Func("m", "`DIR` of a module beside the workspace whose tests to run; DIR=MODFILE: with that file as its go.mod; may be repeated", func(dir string) error {
@@ -43,7 +45,7 @@ func main() {
 	if err != nil {
 		failed(err)
 	}
-	groups, left, err := groupsOf(*root, apart)
+	groups, left, err := groupsOf(*root, *packages, apart)
 	if err != nil {
 		failed(err)
 	}
@@ -81,7 +83,7 @@ type group struct {
 
 // file names the file with the events of the group.
 func (g *group) file() string {
-	if g.packages == workspace {
+	if slices.Contains(g.env, ofWorkspace) {
 		return "workspace.json"
 	}
 	dir := g.dir
@@ -94,9 +96,12 @@ func (g *group) file() string {
 // workspace is the pattern of all packages of a workspace.
 const workspace = "work"
 
-// groupsOf are the workspace, if there is one, and the modules apart; and, if there is one, the modules below it that are in
-// no group, each as a failure.
-func groupsOf(root string, apart []string) (groups []*group, left []string, err error) {
+// ofWorkspace has go use the workspace above the directory, whatever our own environment says.
+const ofWorkspace = "GOWORK="
+
+// groupsOf are packages of the workspace, if there is one, and the modules apart; and, if all of it is to be tested, the
+// modules below it that are in no group, each as a failure.
+func groupsOf(root, packages string, apart []string) (groups []*group, left []string, err error) {
 	var beside []*group
 	for _, dir := range apart {
 		g := &group{packages: "./...", env: []string{"GOWORK=off"}}
@@ -107,10 +112,12 @@ func groupsOf(root string, apart []string) (groups []*group, left []string, err 
 		beside = append(beside, g)
 	}
 	if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil && root != "" {
-		g := &group{dir: root, packages: workspace, env: []string{"GOWORK="}} // the one above the directory, whatever our own environment says
+		g := &group{dir: root, packages: packages, env: []string{ofWorkspace}}
 		groups = append(groups, g)
-		if left, err = leftOut(g, beside); err != nil {
-			return nil, nil, err
+		if packages == workspace {
+			if left, err = leftOut(g, beside); err != nil {
+				return nil, nil, err
+			}
 		}
 	}
 	if groups = append(groups, beside...); len(groups) == 0 {

@@ -11,6 +11,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // An event is a line of go test -json.
@@ -157,6 +159,9 @@ func report(out io.Writer, strict bool, results ...*result) bool {
 		if why := knownToFlake(name); why != "" {
 			fmt.Fprintln(out, "\tknown to flake:", why)
 		}
+	}
+	for _, line := range testserver.Report() {
+		fmt.Fprintln(out, line)
 	}
 	fmt.Fprintln(out, "stores tested without a real server:", cmp.Or(strings.Join(withoutServer(), ", "), "none"))
 	fmt.Fprintf(out, "%d packages of %d modules\n", all.packages, len(all.modules))

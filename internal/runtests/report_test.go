@@ -262,7 +262,7 @@ func TestAFailureThatIsKnownIsOneAllTheSame(t *testing.T) {
 	if report(&out, false, &result{passed: 1, failures: []string{"p.TestA/sub", "p.TestAB"}}) {
 		t.Error("no failure")
 	}
-	want := "failed: p.TestA/sub\n\tknown to flake: its server starts slowly\nfailed: p.TestAB\nstores"
+	want := "failed: p.TestA/sub\n\tknown to flake: its server starts slowly\nfailed: p.TestAB\nservers: "
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("want %q in\n%s", want, &out)
 	}

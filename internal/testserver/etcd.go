@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -16,8 +15,7 @@ import (
 )
 
 // Etcd starts an etcd server for this test, a cluster of one. Its elections are
-// short, so that it grants leases of a second; the program is that of
-// HOLDFAST_TEST_ETCD, else etcd.
+// short, so that it grants leases of a second.
 func Etcd(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := startEtcd(t, t.TempDir(), args)
@@ -93,32 +91,50 @@ func EtcdCluster(t testing.TB, n int) []*Server {
 
 // etcdCluster returns what it has begun to start, also with an error.
 func etcdCluster(t testing.TB, n int) (all []*Server, err error) {
-	type member struct{ client, peer int }
-	members := make([]member, n)
-	var initial []string
+	members := make([]etcdMember, n)
 	for i := range members {
-		for _, port := range []*int{&members[i].client, &members[i].peer} {
-			if *port, err = freePort(t); err != nil {
+		for _, at := range []*string{&members[i].client, &members[i].peer} {
+			port, err := freePort(t)
+			if err != nil {
 				return nil, err
 			}
+			*at = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
-		initial = append(initial, fmt.Sprintf("n%d=http://127.0.0.1:%d", i, members[i].peer))
 	}
-	started := make(chan error, n)
-	for i, m := range members { // none answers before most are there
-		s, err := etcdServer(t, t.TempDir(), m.client, m.peer, fmt.Sprintf("n%d", i), strings.Join(initial, ","), nil)
+	if all, err = etcdMembers(t, members); err != nil {
+		return nil, err
+	}
+	return all, startAll(all)
+}
+
+// An etcdMember is where a member of a cluster is for its clients, and for the others.
+type etcdMember struct{ client, peer string }
+
+func etcdMembers(t testing.TB, members []etcdMember) (all []*Server, err error) {
+	var initial []string
+	for i, m := range members {
+		initial = append(initial, fmt.Sprintf("n%d=http://%s", i, m.peer))
+	}
+	for i, m := range members {
+		s, err := etcdServer(t, t.TempDir(), m, fmt.Sprintf("n%d", i), strings.Join(initial, ","), nil)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s)
 	}
+	return all, nil
+}
+
+// startAll starts servers of which none answers before most are there.
+func startAll(all []*Server) (err error) {
+	started := make(chan error, len(all))
 	for _, s := range all {
 		go func() { started <- s.start() }()
 	}
 	for range all {
 		err = errors.Join(err, <-started)
 	}
-	return all, err
+	return err
 }
 
 // EtcdLeader is the one of the members that leads.
@@ -150,20 +166,16 @@ func etcdAlone(tb fataler, dir string, port int, args []string) (*Server, error)
 	if err != nil {
 		return nil, err
 	}
-	return etcdServer(tb, dir, port, peer, "n0", "n0=http://127.0.0.1:"+strconv.Itoa(peer), args)
+	at := etcdMember{net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), net.JoinHostPort("127.0.0.1", strconv.Itoa(peer))}
+	return etcdServer(tb, dir, at, "n0", "n0=http://"+at.peer, args)
 }
 
-func etcdServer(tb fataler, dir string, client, peer int, name, initial string, args []string) (*Server, error) {
-	program := os.Getenv("HOLDFAST_TEST_ETCD")
-	if program == "" {
-		program = "etcd"
-	}
-	program, err := find(program)
+func etcdServer(tb fataler, dir string, at etcdMember, name, initial string, args []string) (*Server, error) {
+	_, program, err := chosen("etcd")
 	if err != nil {
 		return nil, err
 	}
-	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(client))
-	peerURL := "http://127.0.0.1:" + strconv.Itoa(peer)
+	addr, peerURL := at.client, "http://"+at.peer
 	args = append([]string{
 		"--name", name, "--data-dir", dir + "/data", "--listen-client-urls", "http://" + addr, "--advertise-client-urls", "http://" + addr,
 		"--listen-peer-urls", peerURL, "--initial-advertise-peer-urls", peerURL, "--initial-cluster", initial,

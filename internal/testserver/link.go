@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -20,7 +21,7 @@ type Link struct {
 	after int           // pieces that still pass before the silence
 	met   int           // pieces that it has kept from their end
 	late  chan struct{} // closed once answers that are delayed may go on; nil: they are not
-	asked int           // pieces that came from clients since then
+	asked int           // pieces that came from clients, since then if there was a delay
 	conns map[*joined]bool
 	tasks sync.WaitGroup
 }
@@ -186,7 +187,27 @@ func (k *Link) Delay() {
 	k.late, k.asked = make(chan struct{}), 0
 }
 
-// Asked is how many pieces the clients have sent since Delay.
+// Sent calls f with a context that ends once a client has sent something more, and returns what f says. So what is asked of a server that does not
+// answer is on its way before it is given up, however busy the machine is.
+func (k *Link) Sent(ctx context.Context, f func(context.Context) error) error {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	before, done := k.Asked(), make(chan error, 1)
+	go func() { done <- f(asking) }()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(5 * time.Millisecond):
+			if k.Asked() > before {
+				cancel()
+				return <-done
+			}
+		}
+	}
+}
+
+// Asked is how many pieces the clients have sent, or how many since Delay.
 func (k *Link) Asked() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()

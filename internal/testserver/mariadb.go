@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -50,11 +51,27 @@ func MariaDBDSN(addr string, params ...string) string {
 }
 
 func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
-	install, err := find("mariadb-install-db")
+	return mariaDBIn(tb, dir, args, nil)
+}
+
+// mariaDBIn starts a server whose data were changed by prepare, if it is not nil.
+func mariaDBIn(tb fataler, dir string, args []string, prepare func(data string, user *account) error) (*Server, error) {
+	l, program, err := chosen("mysql")
 	if err != nil {
 		return nil, err
 	}
-	program, err := find("mariadbd")
+	if strings.HasPrefix(l.Name, "mysql") {
+		return startMySQL(tb, dir, program, args)
+	}
+	var paths []string // where a program that was unpacked finds what belongs to it
+	install := ""
+	if l.Installed {
+		install, err = find("mariadb-install-db")
+	} else {
+		own := filepath.Join(l.dir(), "usr")
+		install = filepath.Join(own, "bin", "mariadb-install-db")
+		paths = []string{"--basedir=" + own, "--lc-messages-dir=" + filepath.Join(own, "share", "mysql"), "--plugin-dir=" + filepath.Join(own, "lib", "mysql", "plugin")}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +85,7 @@ func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
 	// A directory of its own for temporary tables: one that cannot be made, as by
 	// what a killed server has left behind, crashes this server.
 	small := func(data string) []string {
-		return []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}
+		return append([]string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir, "--innodb-log-file-size=16M", "--innodb-flush-method=nosync"}, paths...)
 	}
 	data := filepath.Join(dir, "data")
 	err = user.copyOf("mariadb", data, func(data string) error {
@@ -78,6 +95,9 @@ func startMariaDB(tb fataler, dir string, args []string) (*Server, error) {
 		}
 		return user.run(install, append(small(data), "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--extra-file="+first)...)
 	})
+	if err == nil && prepare != nil {
+		err = prepare(data, user)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,7 @@ import (
 )
 
 // NATS starts a NATS server with JetStream for this test; config is what is to be
-// in its configuration besides. The program is that of HOLDFAST_TEST_NATS, else
-// the one that scripts/servers has built.
+// in its configuration besides.
 func NATS(t testing.TB, config string) *Server {
 	t.Helper()
 	s, err := startNATS(t, t.TempDir(), config)
@@ -54,8 +53,8 @@ func NATSCluster(t testing.TB, n int) []*Server {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config := fmt.Sprintf("cluster { name: test, listen: %q, routes: [%s] }", routes[i], `"nats://`+strings.Join(routes, `", "nats://`)+`"`)
-		s, err := natsServer(t, t.TempDir(), port, "n"+strconv.Itoa(i), config)
+		config := natsRoutes(routes, i)
+		s, err := natsOnPort(t, t.TempDir(), port, "n"+strconv.Itoa(i), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +92,7 @@ func NATSLeaf(t testing.TB) (hub, leaf *Server) {
 
 func startNATS(tb fataler, dir, config string) (*Server, error) {
 	return startOnPort(tb, func(port int) (*Server, error) {
-		s, err := natsServer(tb, dir, port, "n0", config)
+		s, err := natsOnPort(tb, dir, port, "n0", config)
 		if err != nil {
 			return nil, err
 		}
@@ -101,23 +100,31 @@ func startNATS(tb fataler, dir, config string) (*Server, error) {
 	})
 }
 
-func natsServer(tb fataler, dir string, port int, name, config string) (*Server, error) {
-	program, err := natsProgram()
-	if err != nil {
-		return nil, err
-	}
+// natsRoutes is the configuration of one server of a cluster.
+func natsRoutes(routes []string, i int) string {
+	return fmt.Sprintf("cluster { name: test, listen: %q, routes: [%s] }", routes[i], `"nats://`+strings.Join(routes, `", "nats://`)+`"`)
+}
+
+func natsOnPort(tb fataler, dir string, port int, name, config string) (*Server, error) {
 	monitor, err := freePort(tb)
 	if err != nil {
 		return nil, err
 	}
-	addr := "127.0.0.1:" + strconv.Itoa(port)
+	return natsServer(tb, dir, "127.0.0.1:"+strconv.Itoa(port), "127.0.0.1:"+strconv.Itoa(monitor), name, config)
+}
+
+func natsServer(tb fataler, dir, addr, monitor, name, config string) (*Server, error) {
+	_, program, err := chosen("nats")
+	if err != nil {
+		return nil, err
+	}
 	file := filepath.Join(dir, "nats.conf")
-	all := fmt.Sprintf("server_name: %s\nlisten: %q\nhttp: \"127.0.0.1:%d\"\njetstream { store_dir: %q }\n%s\n", name, addr, monitor, dir+"/data", config)
+	all := fmt.Sprintf("server_name: %s\nlisten: %q\nhttp: %q\njetstream { store_dir: %q }\n%s\n", name, addr, monitor, dir+"/data", config)
 	if err := os.WriteFile(file, []byte(all), 0o600); err != nil {
 		return nil, err
 	}
 	return &Server{
-		Addr: addr, Monitor: "127.0.0.1:" + strconv.Itoa(monitor), tb: tb, dir: dir,
+		Addr: addr, Monitor: monitor, tb: tb, dir: dir,
 		command: func() *exec.Cmd { return exec.Command(program, "-c", file) },
 		ready:   func(string) error { return natsReady(monitor) },
 	}, nil
@@ -130,9 +137,9 @@ func StartNATS(dir, config string) (*Server, error) {
 }
 
 // natsReady says nil once the server is ready for clients and for JetStream.
-func natsReady(monitor int) error {
+func natsReady(monitor string) error {
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	r, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", monitor))
+	r, err := client.Get("http://" + monitor + "/healthz")
 	if err != nil {
 		return err
 	}
@@ -142,22 +149,4 @@ func natsReady(monitor int) error {
 		return fmt.Errorf("%s: %s", r.Status, why)
 	}
 	return nil
-}
-
-// natsProgram is where the server is. What systems have of it is too old, so
-// scripts/servers builds one, beside what else is cached.
-func natsProgram() (string, error) {
-	if program := os.Getenv("HOLDFAST_TEST_NATS"); program != "" {
-		return find(program)
-	}
-	return find(filepath.Join(cached(), "bin", "nats-server"))
-}
-
-// cached is the directory in which the scripts leave what they have got.
-func cached() string {
-	cache := os.Getenv("XDG_CACHE_HOME")
-	if cache == "" {
-		cache = filepath.Join(os.Getenv("HOME"), ".cache")
-	}
-	return filepath.Join(cache, "holdfast-test")
 }

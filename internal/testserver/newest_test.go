@@ -1,8 +1,6 @@
 package testserver
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -24,30 +22,5 @@ func TestTheNewestRedisAndValkeyAnswerAndAreFollowed(t *testing.T) {
 				t.Errorf("after a restart it has %q", got)
 			}
 		})
-	}
-}
-
-// What no suite has is a skip. What was never tried is a failure, and says what
-// to do.
-func TestAMissingNewestServerIsNotTakenForAnUnreachableSuite(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "redis-8")
-	if program, why, err := lookNewest(dir); err == nil || !strings.Contains(err.Error(), "make servers") {
-		t.Errorf("nothing is there: %q, %q, %v", program, why, err)
-	}
-	reason := "the suite with Redis 8 cannot be reached: sid: no route"
-	if err := os.WriteFile(dir+".unreachable", []byte(reason+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if program, why, err := lookNewest(dir); err != nil || why != reason {
-		t.Errorf("the script could not reach it: %q, %q, %v", program, why, err)
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "server"), nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if program, why, err := lookNewest(dir); err != nil || why != "" || program != filepath.Join(dir, "server") {
-		t.Errorf("it is there: %q, %q, %v", program, why, err)
 	}
 }

@@ -24,7 +24,7 @@ func PgBouncer(t testing.TB, addr string, size int) *Server {
 }
 
 func startPgBouncer(tb fataler, dir, addr string, size int) (*Server, error) {
-	program, err := find("pgbouncer")
+	_, program, err := chosen("pgbouncer")
 	if err != nil {
 		return nil, err
 	}

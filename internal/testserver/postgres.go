@@ -67,8 +67,9 @@ func PostgresURL(addr string, params ...string) string {
 // Promote makes a PostgreSQL replica a server of its own.
 func (s *Server) Promote() {
 	s.tb.Helper()
-	bin, err := postgresBin()
+	_, program, err := chosen("postgres")
 	if err == nil {
+		bin := filepath.Dir(program)
 		var user *account
 		if user, err = unprivileged("postgres"); err == nil {
 			err = user.run(filepath.Join(bin, "pg_ctl"), "promote", "-D", filepath.Join(s.dir, "data"), "-w", "-t", "30")
@@ -97,10 +98,11 @@ func startPostgresReplica(tb fataler, dir string, primary *Server, args []string
 
 // postgresIn makes a database in dir and starts a server on it.
 func postgresIn(tb fataler, dir string, args []string, fill func(bin, data string, user *account) error) (*Server, error) {
-	bin, err := postgresBin()
+	_, program, err := chosen("postgres")
 	if err != nil {
 		return nil, err
 	}
+	bin := filepath.Dir(program)
 	user, err := unprivileged("postgres")
 	if err != nil {
 		return nil, err
@@ -119,14 +121,14 @@ func postgresIn(tb fataler, dir string, args []string, fill func(bin, data strin
 			Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
 			tb:   tb, dir: dir, user: user, ready: postgresReady, stop: os.Interrupt,
 			command: func() *exec.Cmd {
-				return exec.Command(filepath.Join(bin, "postgres"), append(slices.Clone(own), args...)...)
+				return exec.Command(program, append(slices.Clone(own), args...)...)
 			},
 		}
 		return s, s.start()
 	})
 }
 
-// postgresBin is the directory of the newest PostgreSQL here. Debian keeps its
+// postgresBin is the directory of the newest PostgreSQL that is installed. Debian keeps its
 // programs out of the PATH, so that several versions can be side by side.
 func postgresBin() (string, error) {
 	var found []string

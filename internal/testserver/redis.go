@@ -2,7 +2,6 @@ package testserver
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -16,15 +15,14 @@ import (
 )
 
 // Redis starts a Redis server for this test, without persistence unless args
-// (as on its command line, "--appendonly", "yes") say otherwise. The program is
-// that of HOLDFAST_TEST_REDIS, else redis-server.
+// (as on its command line, "--appendonly", "yes") say otherwise.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return redisOf(t, "", args)
 }
 
-// redisOf starts the server of that program for this test; of none, the one that
-// is installed.
+// redisOf starts the server of that program for this test; of none, the chosen
+// one.
 func redisOf(t testing.TB, program string, args []string) *Server {
 	t.Helper()
 	s, err := startRedis(t, t.TempDir(), program, args)
@@ -92,7 +90,7 @@ func TakeOverSoon(all ...*Server) {
 	}
 }
 
-// redisCluster starts a cluster of that program; of none, the one that is installed.
+// redisCluster starts a cluster of that program; of none, the chosen one.
 func redisCluster(t testing.TB, program string, n int, replicated bool, args ...string) (masters, replicas []*Server) {
 	t.Helper()
 	const slots = 1 << 14
@@ -281,9 +279,8 @@ func redisServer(tb fataler, dir, program string, port int, args ...string) (*Se
 // newRedis is a server that has not been started.
 func newRedis(tb fataler, dir, program string, port int, args ...string) (*Server, error) {
 	if program == "" {
-		program = cmp.Or(os.Getenv("HOLDFAST_TEST_REDIS"), "redis-server")
 		var err error
-		if program, err = find(program); err != nil {
+		if _, program, err = chosen("redis"); err != nil {
 			return nil, err
 		}
 	}

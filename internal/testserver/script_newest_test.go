@@ -18,13 +18,6 @@ func withSuites(t *testing.T) *bare {
 	for _, p := range strings.Fields(needed) {
 		b.program(p, "")
 	}
-	dir := filepath.Join(b.bin, ".cache/holdfast-test/bin")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "nats-server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	// Called "apt-get -q -c CONFIGURATION update|install …", but for indextargets.
 	b.program("apt-get", `
 if [ "$1" = indextargets ]; then
@@ -50,7 +43,9 @@ esac`)
 	b.program("dpkg-deb", `
 if [ "$1" = -f ]; then cat "$2"; exit 0; fi
 lib=$3/usr/lib/x86_64-linux-gnu
-mkdir -p "$lib" "$3/usr/bin" "$3/usr/sbin"
+mkdir -p "$lib" "$3/usr/bin" "$3/usr/sbin" "$3/usr/lib/postgresql/18/bin"
+for program in bin/redis-server bin/valkey-server sbin/mysqld lib/postgresql/18/bin/postgres lib/postgresql/18/bin/initdb; do echo xELF >"$3/usr/$program"; done
+echo script >"$3/usr/lib/postgresql/18/bin/script"
 printf '#!/bin/sh\necho "$@" >>"$BIN/started"; exit "${FAILS:-0}"\n' >"$lib/ld-linux-x86-64.so.2"
 /bin/chmod 755 "$lib/ld-linux-x86-64.so.2"`)
 	for _, program := range []string{"chmod", "rm"} { // these have an effect, in its own directory only
@@ -90,8 +85,8 @@ func (b *bare) left() string {
 func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 	b := withSuites(t)
 	printed, called, ok := b.run("SUITES=sid", "VERSION=5:99.1", "USER_ID=1000")
-	if !ok || !strings.Contains(printed, "will unpack Redis 8 (redis-server 8.0 or newer) of Debian's suite sid into "+b.bin) ||
-		!strings.Contains(printed, "unpacked redis-server 5:99.1 of sid") {
+	if !ok || !strings.Contains(printed, "will unpack redis-8 (redis-server 8.0 or newer) of Debian's suite sid into "+b.bin) ||
+		!strings.Contains(printed, "got redis-8: redis-server 5:99.1 of sid") {
 		t.Errorf("it does not say what it does: %s", printed)
 	}
 	if strings.Contains(called, "sudo") || strings.Contains(called, "apt-get install") || strings.Contains(called, "apt-get update") {
@@ -115,11 +110,11 @@ func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 	if !strings.Contains(b.read("configurations"), "#clear APT::Update::Post-Invoke;") {
 		t.Error("apt calls what the machine wants called after an update")
 	}
-	if got, want := b.left(), "bin mysql-9.7 redis-8 valkey-9"; got != want {
+	if got, want := b.left(), "mysql-9.7 nats redis-8 valkey-9 versitygw"; got != want {
 		t.Errorf("it left %s, want %s", got, want)
 	}
 	dir := filepath.Join(b.bin, ".cache/holdfast-test/redis-8")
-	if started := b.read("started"); !strings.Contains(started, "--library-path "+filepath.Dir(dir)) || !strings.Contains(started, "/usr/bin/redis-server --version") {
+	if started := b.read("started"); !strings.Contains(started, "--library-path "+filepath.Dir(dir)) || !strings.Contains(started, "/usr/bin/redis-server.elf --version") {
 		t.Errorf("it tried\n%s", started)
 	}
 	if printed, again, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(again, "apt-get") != strings.Count(called, "apt-get") {
@@ -127,13 +122,31 @@ func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 	}
 }
 
+// What a program calls in its own directory, as initdb does, has the same libraries; what is no program stays as it is.
+func TestServersGetsWhatIsNamed(t *testing.T) {
+	b := withSuites(t)
+	b.newest()
+	printed, _, ok := b.run("SUITES=sid", "VERSION=99.1", "WANTED=postgres-18")
+	if !ok || !strings.Contains(printed, "got postgres-18: postgresql-18 99.1 of sid") || !strings.Contains(printed, "postgres-18: the table has 18.") {
+		t.Errorf("%s", printed)
+	}
+	if got, want := b.left(), "mysql-9.7 nats postgres-18 redis-8 valkey-9 versitygw"; got != want {
+		t.Errorf("it left %s, want %s", got, want)
+	}
+	for name, want := range map[string]string{"postgres": "#!/bin/sh", "initdb": "#!/bin/sh", "script": "script", "postgres.elf": "xELF", "initdb.elf": "xELF"} {
+		if got := b.read(".cache/holdfast-test/postgres-18/usr/lib/postgresql/18/bin/" + name); !strings.HasPrefix(got, want) {
+			t.Errorf("%s is %.20q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestServersTakesTheFirstSuiteThatHasTheServer(t *testing.T) {
 	b := withSuites(t)
 	printed, _, ok := b.run("SUITES=trixie forky", "VERSION=99.1", "CALLED=stable ")
-	if !ok || !strings.Contains(printed, "unpacked redis-server 99.1 of trixie") || !strings.Contains(printed, "unpacked valkey-server 99.1 of forky") {
+	if !ok || !strings.Contains(printed, "got redis-8: redis-server 99.1 of trixie") || !strings.Contains(printed, "got valkey-9: valkey-server 99.1 of forky") {
 		t.Errorf("%s", printed)
 	}
-	if got, want := b.left(), "bin mysql-9.7.unreachable redis-8 valkey-9"; got != want {
+	if got, want := b.left(), "mysql-9.7.unreachable nats redis-8 valkey-9 versitygw"; got != want {
 		t.Errorf("it left %s, want %s", got, want)
 	}
 }
@@ -146,11 +159,11 @@ func TestServersGoesOnWithoutASuiteAndLeavesTheReason(t *testing.T) {
 		"name no mirror": {"SUITES=sid", "VERSION=99.1", "HOLDFAST_TEST_RELEASE=/dev/null"},
 	} {
 		printed, _, ok := b.run(env...)
-		if !ok || !strings.Contains(printed, "the tests that need MySQL 9.7 will be skipped") {
+		if !ok || !strings.Contains(printed, "the tests that need mysql-9.7 run on the server that is installed, or are skipped") {
 			t.Errorf("%s is a failure: %s", what, printed)
 		}
 		why := b.read(".cache/holdfast-test/mysql-9.7.unreachable")
-		if !strings.HasPrefix(why, "the suite with MySQL 9.7 cannot be reached: ") || !strings.Contains(why, strings.TrimPrefix(what, "name ")) || strings.Count(why, "\n") != 1 {
+		if !strings.HasPrefix(why, "the suite with mysql-9.7 cannot be reached: ") || !strings.Contains(why, strings.TrimPrefix(what, "name ")) || strings.Count(why, "\n") != 1 {
 			t.Errorf("%s: the tests read %q", what, why)
 		}
 		if strings.Contains(why+printed, "secret") {
@@ -159,11 +172,11 @@ func TestServersGoesOnWithoutASuiteAndLeavesTheReason(t *testing.T) {
 		if printed, _, ok := b.run("HOLDFAST_TEST_INSTALL=no"); !ok || !strings.Contains(printed, strings.TrimSpace(why)) {
 			t.Errorf("%s, told to look only: %s", what, printed)
 		}
-		if got, want := b.left(), "bin mysql-9.7.unreachable redis-8.unreachable valkey-9.unreachable"; got != want {
+		if got, want := b.left(), "mysql-9.7.unreachable nats redis-8.unreachable valkey-9.unreachable versitygw"; got != want {
 			t.Errorf("%s: it left %s, want %s", what, got, want)
 		}
 	}
-	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "bin mysql-9.7 redis-8 valkey-9" {
+	if printed, _, ok := b.run("SUITES=sid", "VERSION=99.1"); !ok || b.left() != "mysql-9.7 nats redis-8 valkey-9 versitygw" {
 		t.Errorf("when it can be reached again: %s, left %s", printed, b.left())
 	}
 }
@@ -171,10 +184,10 @@ func TestServersGoesOnWithoutASuiteAndLeavesTheReason(t *testing.T) {
 func TestServersFailsWhenWhatItUnpackedDoesNotRun(t *testing.T) {
 	b := withSuites(t)
 	printed, _, ok := b.run("SUITES=sid", "VERSION=99.1", "FAILS=1")
-	if ok || !strings.Contains(printed, "redis-server 99.1 of sid does not run here") || !strings.Contains(printed, "still missing: MySQL 9.7, Redis 8, Valkey 9") {
+	if ok || !strings.Contains(printed, "redis-server 99.1 of sid does not run here") || !strings.Contains(printed, "still missing: redis-8, valkey-9, mysql-9.7, nats") {
 		t.Errorf("%s", printed)
 	}
-	if got := b.left(); got != "bin" {
+	if got := b.left(); got != "" {
 		t.Errorf("it left %s", got)
 	}
 }

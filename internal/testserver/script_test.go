@@ -6,14 +6,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // What the script looks for, and the packages that have it.
 const (
-	needed   = "redis-server etcd zookeeper.jar initdb pgbouncer mariadbd libfaketimeMT.so.1 chromium gcc"
-	packages = "redis-server etcd-server zookeeper postgresql pgbouncer mariadb-server libfaketime chromium gcc"
+	needed   = "redis-server initdb pgbouncer mariadbd etcd zookeeper.jar libfaketimeMT.so.1 chromium gcc"
+	packages = "redis-server postgresql pgbouncer mariadb-server etcd-server zookeeper libfaketime chromium gcc"
 )
 
 // A bare is a machine on which nothing is installed but what the script may
@@ -47,8 +48,7 @@ func newBare(t *testing.T, programs ...string) *bare {
 		case "tee":
 			body = `while read -r line; do :; done`
 		case "go":
-			body = `[ "$1" = install ] || echo gcc
-[ "$1" != install ] || { /bin/mkdir -p "$GOBIN" && echo '#!/bin/sh' >"$GOBIN/nats-server" && /bin/chmod 755 "$GOBIN/nats-server"; }`
+			body = `case $1 in env) echo gcc ;; build) echo '#!/bin/sh' >"$3" ;; mod) echo >go.mod; echo >go.sum ;; get) [ -z "${FAILS:-}" ] || { echo no such version; exit 1; } ;; esac`
 		}
 		b.program(name, body)
 	}
@@ -73,15 +73,18 @@ func (b *bare) release() string {
 	return file
 }
 
-// newest puts the servers there that newest-servers would get.
-func (b *bare) newest() {
+// newest puts the servers there that newest-servers would get by day, but for these.
+func (b *bare) newest(but ...string) {
 	b.t.Helper()
-	for _, name := range []string{"mysql-9.7", "redis-8", "valkey-9"} {
+	for _, name := range []string{"mysql-9.7", "nats", "redis-8", "valkey-9", "versitygw"} {
 		dir := filepath.Join(b.bin, ".cache/holdfast-test", name)
+		if slices.Contains(but, name) {
+			continue
+		}
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			b.t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "version"), []byte("1\n"), 0o644); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -91,8 +94,8 @@ func (b *bare) newest() {
 // content.
 func (b *bare) run(env ...string) (printed, called string, ok bool) {
 	b.t.Helper()
-	cmd := exec.Command("/bin/sh", "../../scripts/servers")
-	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE=", "HOME=" + b.bin, "HOLDFAST_TEST_RELEASE=" + b.release()}, env...)
+	cmd := exec.Command("/bin/sh", "-c", "exec /bin/sh ../../scripts/servers $WANTED")
+	cmd.Env = append([]string{"PATH=" + b.bin, "BIN=" + b.bin, "USER_ID=0", "HOLDFAST_TEST_ELSEWHERE=", "HOME=" + b.bin, "XDG_CACHE_HOME=" + filepath.Join(b.bin, ".cache"), "HOLDFAST_TEST_RELEASE=" + b.release()}, env...)
 	out, err := cmd.CombinedOutput()
 	log, lerr := os.ReadFile(filepath.Join(b.bin, "log"))
 	if lerr != nil && !os.IsNotExist(lerr) {
@@ -131,13 +134,6 @@ func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	built := filepath.Join(b.bin, ".cache/holdfast-test/bin")
-	if err := os.MkdirAll(built, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(built, "nats-server"), []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for _, p := range strings.Fields(needed) {
 		if err := os.WriteFile(filepath.Join(dir, p), []byte("#!/bin/sh\n"), 0o755); err != nil {
 			t.Fatal(err)
@@ -151,7 +147,7 @@ func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 func TestServersOnlyLooksWhenToldSo(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "sudo", "go")
 	printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no")
-	if ok || !strings.Contains(printed, needed) || !strings.Contains(printed, "missing: MySQL 9.7, Redis 8, Valkey 9") {
+	if ok || !strings.Contains(printed, needed) || !strings.Contains(printed, "missing: redis-8, valkey-9, mysql-9.7, nats") {
 		t.Errorf("it does not fail naming what is missing: %s", printed)
 	}
 	if strings.Contains(called, "apt-get") || strings.Contains(called, "sudo") {
@@ -177,21 +173,24 @@ func TestServersNamesWhatToInstallWhereItCannot(t *testing.T) {
 
 func TestServersBuildsWhatNoPackageHas(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "go")
-	b.newest()
+	b.newest("nats")
 	for _, p := range strings.Fields(needed) {
 		b.program(p, "")
 	}
-	if printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no"); ok || !strings.Contains(printed, "missing: nats-server") || strings.Contains(called, "go install") {
+	if printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no"); ok || !strings.Contains(printed, "missing: nats") || strings.Contains(called, "go get") {
 		t.Errorf("told to look only: %s%s", printed, called)
 	}
+	if printed, _, ok := b.run("FAILS=1"); ok || !strings.Contains(printed, "nats was not built: no such version") || !strings.Contains(printed, "still missing: nats") {
+		t.Errorf("what cannot be built: %s", printed)
+	}
 	printed, called, ok := b.run()
-	if !ok || !strings.Contains(printed, "will build nats-server") || !strings.Contains(called, "go install github.com/nats-io/nats-server/v2@v") {
+	if !ok || !strings.Contains(printed, "will build nats (github.com/nats-io/nats-server/v2 ") || strings.Count(called, "go build -o ./nats-server github.com/nats-io/nats-server/v2") != 1 {
 		t.Errorf("%s%s", printed, called)
 	}
 	if strings.Contains(called, "apt-get") {
 		t.Errorf("it called\n%s", called)
 	}
-	if printed, called, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(called, "go install") != 1 {
+	if printed, called, ok := b.run(); !ok || !strings.Contains(printed, "all there") || strings.Count(called, "go build") != 1 {
 		t.Errorf("a second time: %s%s", printed, called)
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 // patience bounds everything that is waited for here. It is long because a
 // loaded machine is no failure.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // A Server is a running server. Its methods end the test that started it when
 // they fail; they are not safe for concurrent use.

@@ -152,14 +152,15 @@ func zooKeeperServer(tb fataler, dir string, port int, settings []string) (*Serv
 	if err != nil {
 		return nil, err
 	}
+	_, jar, err := chosen("zookeeper")
+	if err != nil {
+		return nil, err
+	}
 	var path []string
-	for _, jar := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "netty-*", "metrics-core", "snappy-java", "commons-cli", "jackson-*"} {
-		found, err := filepath.Glob(filepath.Join(zooJars, jar+".jar"))
+	for _, name := range []string{"zookeeper", "zookeeper-jute", "slf4j-api", "slf4j-simple", "netty-*", "metrics-core", "snappy-java", "commons-cli", "jackson-*"} {
+		found, err := filepath.Glob(filepath.Join(filepath.Dir(jar), name+".jar"))
 		if err != nil {
 			return nil, err
-		}
-		if jar == "zookeeper" && len(found) == 0 {
-			return nil, fmt.Errorf("zookeeper is needed by this test and is not installed: run \"make servers\" (there is no %s/zookeeper.jar)", zooJars)
 		}
 		path = append(path, found...)
 	}

@@ -11,6 +11,7 @@ tool (
 
 require (
 	github.com/OpenPeeDeeP/depguard/v2 v2.3.0
+	github.com/yuin/goldmark v1.8.7
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa
 	golang.org/x/mod v0.42.0
 	golang.org/x/tools v0.52.0

@@ -54,6 +54,51 @@ func TestGiveUp_OnEachStore(t *testing.T) {
 	})
 }
 
+// Of an upgrade, between processes: it asks the reader that blocks it, and says that it waits.
+func TestGiveUp_AnUpgradeAsksOnEachStore(t *testing.T) {
+	eachStore(t, &holdfast.Options{RenewEvery: 2 * time.Second}, func(t *testing.T, p *pair) {
+		ctx := within(t)
+		waiting := make(chan holdfast.Event, 100)
+		by := p.there.With(&holdfast.Options{AskToGiveUp: "I write", Observer: func(e holdfast.Event) {
+			if e.Kind == holdfast.EventWaiting {
+				waiting <- e
+			}
+		}})
+		u := must[*holdfast.UpgradeableLease](t)(by.RWMutex("a").Upgradeable().TryLock(ctx))
+		r := must[*holdfast.Lease](t)(p.here.RWMutex("a").Read().TryLock(ctx))
+		asked, own := r.AskedToGiveUp(), u.AskedToGiveUp()
+		upgraded := make(chan error, 1)
+		go func() { upgraded <- u.Upgrade(ctx) }()
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			t.Fatal("nobody asks")
+		}
+		if why := r.GiveUpReason(); why != "I write" {
+			t.Fatalf("asked because of %q", why)
+		}
+		select {
+		case e := <-waiting:
+			held := (*holdfast.HeldError)(nil)
+			if !errors.As(e.Err, &held) || len(held.Holders) != 1 || held.Holders[0].ID != r.ID() || e.Token != u.Token() {
+				t.Fatalf("%+v", e)
+			}
+		case <-ctx.Done():
+			t.Fatal("nobody is told that it waits")
+		}
+		select {
+		case <-own:
+			t.Fatal("it asks itself")
+		default:
+		}
+		release(t, r)
+		if err := <-upgraded; err != nil {
+			t.Fatal(err)
+		}
+		release(t, u.Lease)
+	})
+}
+
 // B32 between processes.
 func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {

@@ -41,13 +41,10 @@ func TestAClosedPortIsToldSoonOnEachStore(t *testing.T) {
 			}{{"TryLock", locks.Mutex("a").TryLock}, {"Lock", locks.Mutex("a").Lock}} {
 				var err error
 				took := time.Hour
-				for range 3 { // a machine may stall while it is timed
+				for began := time.Now(); took > longest && time.Since(began) < time.Minute; { // a machine may stall while it is timed
 					begin := time.Now()
 					_, err = how.lock(t.Context())
 					took = min(took, time.Since(begin))
-					if took <= longest {
-						break
-					}
 				}
 				t.Logf("%s: after %v: %v", how.name, took.Round(time.Millisecond), err)
 				if !errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

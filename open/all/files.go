@@ -4,7 +4,7 @@ package all
 
 // With the tag holdfast_lean too, nothing but files and memory is left.
 func init() {
-	leaveOut(map[string][]string{
+	leaveOut(lean, map[string][]string{
 		"Redis":      {"redis", "rediss", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel", "redlock"},
 		"PostgreSQL": {"postgres", "postgresql", "postgres+session", "postgresql+session"},
 		"MySQL":      {"mysql", "mariadb"},

@@ -12,6 +12,3 @@ import (
 	_ "github.com/holdfast-go/holdfast/mssqlstore"
 	_ "github.com/holdfast-go/holdfast/natsstore"
 )
-
-// LeftOut reports whether the driver for a URL was left out of this program by a build tag.
-func LeftOut(url string) bool { return false }

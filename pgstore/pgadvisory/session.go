@@ -99,7 +99,7 @@ func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
 	}
 	if _, ok := pool.Driver().(*stdlib.Driver); !ok {
-		return nil, fmt.Errorf("%w: session mode opens a connection of its own, and the driver of this database/sql pool (%T) does not tell how: use that of pgx, or Open", store.ErrInvalid, pool.Driver())
+		return nil, fmt.Errorf("%w: session mode opens a connection of its own, and the driver of this database/sql pool (%T) does not say how: use that of pgx, or Open", store.ErrInvalid, pool.Driver())
 	}
 	return newSession(ofDB{pool}, o)
 }
@@ -175,7 +175,7 @@ func (s *Store) Describe() store.Description {
 		Crash:   store.CrashAtOnce,
 		Lacks: map[store.Promise]string{
 			store.PromiseDeadline:    "an advisory lock lasts as long as its session, and the end of that cannot be foreseen",
-			store.PromiseOrder:       "advisory locks are only tried, so that no wait blocks other names on the connection: whoever comes first when it is free has it",
+			store.PromiseOrder:       "waiters have no queue: each one tries again and again, and the first that tries when the lock is free gets it",
 			store.PromiseSlots:       "an advisory lock has one holder, or readers",
 			store.PromiseUpgrade:     none,
 			store.PromiseMinHold:     none + " and is gone with its session",

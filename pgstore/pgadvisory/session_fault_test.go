@@ -175,7 +175,11 @@ func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
 	if sessions() == "" {
 		t.Fatal("no session holds it")
 	}
-	time.Sleep(2 * u.idle) // no session that holds is idle
+	other := newUser(t, pool, nil) // its session is idle for less long
+	other.idle = u.idle
+	held := sessions()
+	other.release(other.take(fresh()))
+	until(t, "a session of another is closed, and that which holds is not", func() bool { return sessions() == held })
 	u.release(h)
 	u.take(own)
 	if err := u.Close(); err != nil {
@@ -408,7 +412,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 	t.Run("APoolerIsRefused", func(t *testing.T) {
 		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server.Addr, 3).Addr), nil)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
-		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "a pooler is in between") {
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "there is a pooler on the way") {
 			t.Fatalf("through a pooler: %v", err)
 		}
 		if found := u.Check(t.Context()); len(found) != 1 || !errors.Is(found[0].Err, store.ErrUnsupported) {

@@ -61,7 +61,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	}
 	plain.release(h)
 
-	denied("it is missing; have somebody make it who may")
+	denied("it is missing; ask an administrator to create it")
 	made, err := Schema(&Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	if s.sequence != "" {
 		tokens = s.checkSequence(ctx, conn)
 	}
-	return []store.Finding{{About: about, Found: "can be had, straight from the server: no pooler is in between"}, tokens}
+	return []store.Finding{{About: about, Found: "works, directly with the server, not through a pooler"}, tokens}
 }
 
 // checkSequence tells what became of the sequence of the tokens, and makes none.
@@ -48,9 +48,9 @@ func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Fi
 		if rows, err = query(ctx, conn, "SELECT has_schema_privilege(oid, 'CREATE') FROM pg_namespace WHERE nspname = '"+s.schema+"'"); err != nil {
 			found.Err = s.failed("look for the schema "+s.schema, err)
 		} else if len(rows) == 0 {
-			found.Err = fmt.Errorf("%w: there is no schema %s: make it, or name another", store.ErrInvalid, s.schema)
+			found.Err = fmt.Errorf("%w: there is no schema %s: create it, or name another", store.ErrInvalid, s.schema)
 		} else if rows[0][0] != "t" {
-			found.Err = fmt.Errorf("%w: the sequence %s is missing, and this user may not make it: have somebody make it who may", store.ErrDenied, s.sequence)
+			found.Err = fmt.Errorf("%w: the sequence %s is missing, and this user may not create it: ask an administrator to create it", store.ErrDenied, s.sequence)
 		} else {
 			found.Found, found.Run = "the sequence "+s.sequence+" is made at the first use", ""
 		}

@@ -87,10 +87,10 @@ func (s *Store) greet(ctx context.Context, conn *pgconn.PgConn) error {
 	}
 	switch pid := strconv.FormatUint(uint64(conn.PID()), 10); {
 	case rows[0][0] != pid: //mutant:pg-session-pooler
-		return fmt.Errorf("%w: %s on %s: a pooler is in between (the server calls the session %s, and we were told %s), which may give our session to others between two statements: "+
+		return fmt.Errorf("%w: %s on %s: there is a pooler on the way (the server calls the session %s, the pooler says %s); it may give our session to others between two statements: "+
 			"name the server itself, or use the table mode, which goes through any pooler", store.ErrUnsupported, opening, s.address, rows[0][0], pid)
 	case rows[0][1] == "t":
-		return fmt.Errorf("%w: %s on %s: it is a standby, and its locks are nobody else's: name the primary (target_session_attrs=read-write finds it among several hosts)", store.ErrUnsupported, opening, s.address)
+		return fmt.Errorf("%w: %s on %s: it is a standby, whose locks exclude nobody on the primary: name the primary (target_session_attrs=read-write finds it among several hosts)", store.ErrUnsupported, opening, s.address)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 		case len(rows) > 0:
 			return s.judgeSequence(rows[0])
 		case try == repeats:
-			return fmt.Errorf("%w: %s on %s: it was made, and is not there", store.ErrUnavailable, what, s.address)
+			return fmt.Errorf("%w: %s on %s: it was created, but is not there", store.ErrUnavailable, what, s.address)
 		}
 		_, err = query(ctx, conn, fmt.Sprintf(createSequence, s.sequence))
 		switch store.SQLState(err) {
@@ -174,7 +174,7 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 				return s.failed(what, err)
 			}
 		case "42501":
-			return fmt.Errorf("%w: %s on %s: it is missing; have somebody make it who may: %w", store.ErrDenied, what, s.address, err)
+			return fmt.Errorf("%w: %s on %s: it is missing; ask an administrator to create it: %w", store.ErrDenied, what, s.address, err)
 		default:
 			return s.failed(what, err)
 		}
@@ -185,7 +185,7 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 func (s *Store) judgeSequence(row []string) error {
 	switch {
 	case row[0] != "t": //mutant:pg-session-sequence
-		return fmt.Errorf("%w: the tokens on %s: what has the name %s is not of holdfast (a sequence of bigint that counts up, caches nothing and does not begin again) and was left alone: "+
+		return fmt.Errorf("%w: the tokens on %s: what has the name %s is not of holdfast (a sequence of bigint that counts up, caches nothing and does not cycle) and was not changed: "+
 			"name another schema", store.ErrCorrupt, s.address, s.sequence)
 	case row[1] != "t":
 		return fmt.Errorf("%w: the tokens on %s: USAGE and SELECT on the sequence %s are needed", store.ErrDenied, s.address, s.sequence)
@@ -315,7 +315,7 @@ func (s *Store) failed(what string, err error) error {
 	case c == "3D000":
 		kind, advice = store.ErrInvalid, "there is no such database: "
 	case c == "3F000":
-		kind, advice = store.ErrInvalid, "there is no schema "+s.schema+": make it, or name another: "
+		kind, advice = store.ErrInvalid, "there is no schema "+s.schema+": create it, or name another: "
 	case c == outOfMemory:
 		advice = "the server has no room for more locks (max_locks_per_transaction): "
 	case c == "53300":

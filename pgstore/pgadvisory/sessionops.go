@@ -156,7 +156,7 @@ func (s *Store) judge(holds []store.Hold, out []store.Renewal, err error) (any b
 
 // Change implements [store.Store].
 func (s *Store) Change(_ context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	return store.Answer{}, fmt.Errorf("%w: change %q on %s: it has no upgradeable reads", store.ErrUnsupported, h.Name, s.address)

@@ -189,7 +189,7 @@ func TestTx_ATransactionThatHasFailedIsTold(t *testing.T) {
 		if err := ended.End(); err != nil {
 			t.Fatal(err)
 		}
-		if err := LockTx(t.Context(), ended.Tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "transaction is over") {
+		if err := LockTx(t.Context(), ended.Tx, name); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "transaction has ended") {
 			t.Fatalf("in one that is over: %v", err)
 		}
 	})

@@ -101,7 +101,7 @@ func (t *txRun) within(ctx context.Context, f func(context.Context)) {
 // failed is an error after which the transaction is of no more use.
 func (t *txRun) failed(err error) error {
 	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) {
-		err = fmt.Errorf("the transaction is over: %w", err)
+		err = fmt.Errorf("the transaction has ended: %w", err)
 	}
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 }

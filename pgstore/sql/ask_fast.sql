@@ -1,6 +1,6 @@
 -- Grants a claim on a name that nobody uses. $1 name, $2 id, $3 limit,
 -- $4 weight, $5 how many tokens, $6 TTL, $7 minimum hold, $8 lock delay,
--- $9 owner, $10 how long to keep the row; in µs.
+-- $9 owner, $10 how long to keep the row; in µs; $11 whether those who watch the name are to be told.
 INSERT INTO {table} AS t (name, form, kept, last, {columns})
 SELECT $1::bytea, 2, now + $10::bigint, now + $5::bigint - 1,
 	ARRAY[$2::bytea], ARRAY[$3::int], ARRAY[$4::int], ARRAY[$4::int], '{0}', ARRAY[$5::int], '{false}',
@@ -19,4 +19,6 @@ ON CONFLICT (name) DO UPDATE SET (kept, last, {columns}) = (
 		greatest(t.last + 1, now) AS first --mutant:pg-ask-fast-token
 		FROM (SELECT {now} AS now OFFSET 0) c OFFSET 0) d)
 WHERE t.id = '{}' AND t.form = 2
-RETURNING token[1], {durable}
+RETURNING token[1], CASE WHEN
+	$11::boolean --mutant:pg-ask-fast-announced
+	THEN concat({durable}, pg_notify({channel $1}, '')) ELSE {durable} END

@@ -9,5 +9,7 @@ UPDATE {table} AS t SET (kept, last, {columns}) = (
 		FROM (SELECT {now} AS now OFFSET 0) c OFFSET 0) d)
 WHERE name = $1::bytea
 	AND id = '{}' --mutant:pg-ask-idle
-	AND form = 2
-RETURNING token[1], {durable}
+	AND form = 2 --mutant:pg-ask-idle-form
+RETURNING token[1], CASE WHEN
+	$11::boolean --mutant:pg-ask-idle-announced
+	THEN concat({durable}, pg_notify({channel $1}, '')) ELSE {durable} END

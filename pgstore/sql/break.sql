@@ -4,7 +4,7 @@
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
-		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, a.o AS own, ''::bytea AS reason,
+		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, true AS announces, k.its AND $5::boolean AS news, a.o AS own, ''::bytea AS reason,
 		CASE WHEN k.its THEN '' ELSE 'L' END AS verdict, k.its AS changed
 	FROM t LEFT JOIN e a ON a.id = $2::bytea,
 	LATERAL (SELECT coalesce(a.token <> 0 AND $3::bigint > 0
@@ -16,7 +16,7 @@
 		e.since, e.expires, CASE WHEN m.m THEN 0 ELSE e.keep END AS keep,
 		CASE WHEN m.m AND $5::boolean THEN 0 ELSE e.delay END AS delay, --mutant:pg-freed-delay
 		CASE WHEN m.m THEN $4::bytea ELSE e.broken END AS broken, e.owner, e.session, e.asks,
-		false AS gone, --mutant:pg-freed-dropped
+		m.m AND $5::boolean AND e.expires <= v.now AS gone, --mutant:pg-freed-dropped
 		false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )

@@ -1,12 +1,14 @@
 -- Gives a hold back, or with token 0 whatever the id has. $1 name, $2 id,
--- $3 token, $4 the newest token used of its block, or 0.
+-- $3 token, $4 the newest token used of its block, or 0; $5 whether those who watch the name are to be told.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, CASE WHEN k.back THEN
 			$4::bigint --mutant:pg-release-unused
 			ELSE t.last END AS last,
 		cardinality(t.id) AS count,
-		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, a.o AS own, a.broken AS reason,
+		NULL::bigint AS ttl, false AS try, false AS tell, false AS asks, $5::boolean AS announces,
+		coalesce(k.its AND a.token <> 0, false) --mutant:pg-release-is-news
+		AS news, a.o AS own, a.broken AS reason,
 		CASE WHEN $3::bigint = 0 OR k.its
 			AND NOT {freed a} --mutant:pg-freed-given-back
 			THEN '' ELSE 'L' END AS verdict, k.its AS changed, k.back

@@ -2,12 +2,15 @@
 -- $1 name, $2 id, $3 token, $4 TTL, $5 the newest token used of its block, or
 -- 0, $6 another owner, $7 another id; '' if there is none. $8 the session that
 -- keeps it from now on, or '' for an expiry of its own; $9 those that it may be
--- in, '' for none; $10 whether its owner has used the token. What gets another id and is in none of these stays in its session,
+-- in, '' for none; $10 whether its owner has used the token; $11 whether those who watch the name are to be told. What gets another id and is in none of these stays in its session,
 -- whose owner is to be called yet.
 --@ entries.sql
 , v AS MATERIALIZED (
 	SELECT t.now, t.form, t.sane, t.last, cardinality(t.id) AS count,
-		$4::bigint AS ttl, false AS try, true AS tell, false AS asks, a.o AS own, a.broken AS reason,
+		$4::bigint AS ttl, false AS try, true AS tell, false AS asks, $11::boolean AS announces, coalesce(
+			$6::bytea <> '' AND a.owner <> $6::bytea OR --mutant:pg-note-is-news
+			$7::bytea <> '' AND a.id <> $7::bytea OR --mutant:pg-another-id-is-news
+			a.token + a.turn < $5::bigint, false) AS news, a.o AS own, a.broken AS reason,
 		CASE WHEN a.token = $3::bigint AND a.token <> 0
 			AND a.expires > t.now --mutant:pg-renew-expired
 			AND a.broken = '' --mutant:pg-renew-broken

@@ -12,7 +12,9 @@ WITH h AS MATERIALIZED (
 	FOR UPDATE SKIP LOCKED --mutant:pg-renew-fast-skips
 )
 UPDATE {table} AS t SET
-	kept = greatest(t.kept, {now} + h.ttl + t.delay[p(t.id, h.id)] + {day}),
+	kept = greatest(t.kept, {now} + {day} +
+		h.ttl + t.delay[p(t.id, h.id)] --mutant:pg-kept-renewed
+		),
 	expires[p(t.id, h.id)] = CASE WHEN h.session <> '' THEN {unending} ELSE
 		greatest(CASE WHEN
 			t.session[p(t.id, h.id)] = '' --mutant:pg-renew-fast-out-of-a-session
@@ -24,7 +26,8 @@ UPDATE {table} AS t SET
 		THEN greatest(t.turn[p(t.id, h.id)], (h.used - t.token[p(t.id, h.id)])::int) ELSE t.turn[p(t.id, h.id)] END,
 	owner[p(t.id, h.id)] = CASE WHEN h.owner = '' THEN t.owner[p(t.id, h.id)] ELSE h.owner END
 FROM h
-WHERE h.name = t.name AND h.name IN (SELECT name FROM free) AND t.form = 2
+WHERE h.name = t.name AND h.name IN (SELECT name FROM free)
+	AND t.form = 2 --mutant:pg-renew-fast-form
 	AND t.token[p(t.id, h.id)] = h.token AND h.token <> 0
 	AND t.broken[p(t.id, h.id)] = '' --mutant:pg-renew-fast-broken
 	AND t.session[p(t.id, h.id)] IN (h.kept, h.session, '') --mutant:pg-renew-fast-kept-by-another

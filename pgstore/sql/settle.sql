@@ -50,7 +50,8 @@
 		-- What is granted at once has an expiry of its own, though it came with a session to wait in.
 		CASE WHEN g.fresh AND g.granted THEN v.now + v.ttl
 			WHEN g.o = v.own AND v.verdict = '' AND (g.granted OR g.token <> 0) THEN greatest(g.expires, v.now + v.ttl) ELSE g.expires END AS expires,
-		g.keep, g.delay, g.broken, g.owner, CASE WHEN g.fresh AND g.granted THEN ''::bytea ELSE g.session END AS session, g.asks
+		g.keep, g.delay, g.broken, g.owner, CASE WHEN g.fresh AND g.granted THEN ''::bytea ELSE g.session END AS session,
+		CASE WHEN g.upgraded THEN ''::bytea ELSE g.asks END AS asks
 	FROM g, r, v
 	WHERE NOT (g.fresh AND (r.mismatch
 		OR v.try AND NOT g.granted --mutant:pg-try
@@ -60,7 +61,10 @@
 			OR (SELECT bool_or(e.ended) FROM e) --mutant:pg-ended-is-written
 			OR coalesce(bool_or(x.granted OR x.upgraded OR x.o > v.count), false)) AS wrote,
 		greatest(v.last, max(x.token + x.n - 1) FILTER (WHERE x.granted), max(x.fence) FILTER (WHERE x.upgraded))::bigint AS last,
-		greatest(v.now, max(CASE WHEN x.session = '' THEN x.expires ELSE v.now END + x.delay), max(x.since + x.keep)) + {day} AS kept,
+		greatest(v.now,
+			max(CASE WHEN x.session = '' THEN x.expires ELSE v.now END + x.delay), --mutant:pg-kept-expires
+			max(x.since + x.keep) --mutant:pg-kept-minimum
+			) + {day} AS kept,
 		{arrays}
 	FROM v CROSS JOIN r LEFT JOIN x ON true
 	GROUP BY v.sane, v.changed, v.count, v.last, v.now, r.others
@@ -71,18 +75,26 @@
 	RETURNING {durable} AS durable
 ), woken AS MATERIALIZED (
 	SELECT pg_notify('holdfast_' || encode(substr(id, 1, 8), 'hex'),
-		CASE WHEN granted THEN token || ' ' || n ELSE '0 0' END || ' ' || encode(id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text AS sent
+		CASE WHEN granted THEN token || ' ' || n ELSE '0 0' END || ' ' || encode(id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text AS sent, true AS wakes
 	FROM x WHERE
 		(granted OR upgraded) --mutant:pg-woken
 		AND own IS NOT TRUE
 	UNION ALL
-	-- Somebody begins to ask those that hold to give up: their renewals tell why. No two notifications of a statement are alike,
+	-- Somebody begins to ask the others that hold to give up: their renewals tell why. No two notifications of a statement are alike,
 	-- as the server would send one.
-	SELECT pg_notify('holdfast_' || encode(substr(x.id, 1, 8), 'hex'), '0 1 ' || encode(x.id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text
+	SELECT pg_notify('holdfast_' || encode(substr(x.id, 1, 8), 'hex'), '0 1 ' || encode(x.id, 'hex') || ' ' || encode($1::bytea, 'hex'))::text, true
 	FROM v, x WHERE v.asks AND x.token <> 0 AND x.broken = '' AND x.expires > v.now
-		AND EXISTS (SELECT FROM x AS o WHERE o.own AND o.token = 0)
+		AND x.own IS NOT TRUE --mutant:pg-upgrade-notifies-itself
+		AND EXISTS (SELECT FROM x AS o WHERE o.own AND (o.token = 0 OR o.want > o.weight))
+	UNION ALL
+	-- Who holds the name has changed, or what others see of it.
+	SELECT pg_notify({channel $1}, '')::text, false FROM v
+	WHERE v.announces --mutant:pg-announces
+		AND (v.news
+		OR EXISTS (SELECT FROM x WHERE x.granted) --mutant:pg-grant-is-news
+		OR EXISTS (SELECT FROM e WHERE e.token <> 0 AND NOT {freed e} AND NOT EXISTS (SELECT FROM d WHERE d.o = e.o)))
 )
-SELECT v.verdict, v.reason, coalesce((SELECT e.session FROM e WHERE e.o = v.own), ''::bytea), (SELECT count(sent) FROM woken), (SELECT count(durable) FROM written),
+SELECT v.verdict, v.reason, coalesce((SELECT e.session FROM e WHERE e.o = v.own), ''::bytea), (SELECT count(sent) FILTER (WHERE wakes) FROM woken), (SELECT count(durable) FROM written),
 	v.now, v.form, v.sane, w.last, {entry x}
 FROM v CROSS JOIN w LEFT JOIN x ON v.tell AND v.verdict = ''
 ORDER BY x.o

@@ -12,7 +12,8 @@ WITH part AS MATERIALIZED (
 ), idle AS MATERIALIZED (
 	SELECT name FROM {table}
 	WHERE ctid >= (SELECT format('(%s,0)', begin) FROM part)::tid AND ctid < (SELECT format('(%s,0)', behind) FROM part)::tid
-		AND kept < {now} AND form = 2
+		AND kept < {now}
+		AND form = 2 --mutant:pg-sweep-form
 		AND '' = ALL (session) --mutant:pg-sweep-kept
 	FOR UPDATE SKIP LOCKED
 ), gone AS (

@@ -1,7 +1,7 @@
 -- Appends a claim, or refreshes the entry of its id.
 -- ARGV: 1 the entry from its id on, as if granted; 2 TTL in µs; 3 how long to
 -- keep the key, in ms; 4 place in µs, with a "t" before it for a try; 5 why it asks
--- the holders to give up, or empty.
+-- the holders to give up, or empty; 6 "announce", if those who watch the name are to be told, or none.
 -- Answers the token of a new grant, or a letter and what belongs to it.
 local s = redis.call('MGET', KEYS[1])[1] -- false also for what is no string
 local t = redis.call('TIME')
@@ -15,6 +15,7 @@ if s and #s == 11 and string.sub(s, 1, 3) == 'hf3' or not s and redis.call('EXIS
 	end
 	local n = struct.unpack('<H', ARGV[1], 76)
 	redis.call('SET', KEYS[1], struct.pack('<c3dddd', 'hf3', token + n - 1, token, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[3])
+	if ARGV[6] == 'announce' then redis.pcall('PUBLISH', KEYS[1], '') end --mutant:redis-free-grant-announced
 	return token
 end
 --@ queue.lua

@@ -5,6 +5,7 @@ local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 --@ queue.lua
+announces = true -- it is rare --mutant:redis-break-announced
 local e = find(ARGV[1])
 local token = tonumber(ARGV[2])
 local its = e and e.granted and not e.freed and ends(e) > now and --mutant:redis-freed-broken-twice
@@ -13,7 +14,7 @@ if not its then
 	settle(ARGV[1])
 	return done('L')
 end
-e.reason, e.keep, e.want = ARGV[3], 0, e.weight
+e.reason, e.why, e.keep, e.want = ARGV[3], '', 0, e.weight
 if ARGV[4] == 'now' then
 	e.delay = 0
 	free(e) --mutant:redis-freed-dropped

@@ -1,5 +1,5 @@
 -- Changes the weight of an upgradeable hold.
--- ARGV: 1 id; 2 token; 3 turn; 4 weight.
+-- ARGV: 1 id; 2 token; 3 turn; 4 weight; 5 why it asks the others to give up, or empty.
 -- Answers 'G' or 'R', how the hold stands, and of a refusal who is in the way.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
@@ -10,9 +10,12 @@ local turn, weight = tonumber(ARGV[3]), tonumber(ARGV[4])
 if e and (e.limit ~= 1073741824 or (e.weight ~= 536870913 and e.fence == 0)) then
 	e, lost = nil, 'I' -- not granted as upgradeable
 end
+local new = false -- that it asks the others to give up, or why
 if e and turn > e.turn then -- else a copy of one that was answered before
 	e.turn, e.want = turn, weight
 	if e.want < e.weight then e.weight = e.want end
+	local why = e.want > e.weight and ARGV[5] or ''
+	new, e.why = e.why ~= why, why
 	keep(e)
 end
 settle(ARGV[1])
@@ -20,6 +23,7 @@ if not e then return done(lost) end
 if e.weight == weight then
 	return give('G' .. told(e)) --mutant:redis-change-gives
 end
+if new then call(e) end --mutant:redis-upgrade-asks-unheard
 local next = nil
 if granted < n then next = nth(granted + 1, 1) end
 return done('R' .. told(e) .. obstacles(next, e))

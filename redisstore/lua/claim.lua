@@ -1,4 +1,5 @@
 -- What an ask does, behind queue.lua. ARGV as of ask.lua.
+announces = ARGV[6] == 'announce'
 local try, position = string.match(ARGV[4], '^(t?)(%d+)$')
 local own = find(string.sub(ARGV[1], 1, 32))
 if own then
@@ -11,9 +12,9 @@ if own then
 	local new = false -- that it asks the holders to give up, or why
 	if not own.granted then
 		push(own, position)
-		new = own.reason ~= ARGV[5] --mutant:redis-asked-once
+		new = own.why ~= ARGV[5] --mutant:redis-asked-once
 		if new then
-			own.reason = ARGV[5]
+			own.why = ARGV[5]
 			keep(own)
 		end
 	end
@@ -37,7 +38,7 @@ if room then
 	return give(new.token)
 end
 if try ~= '' then return done('R' .. obstacles(nil)) end
-new.granted, new.expires, new.reason = false, now + position, ARGV[5]
+new.granted, new.expires, new.why = false, now + position, ARGV[5]
 add(new)
 call(new)
 return done('R' .. obstacles(new))

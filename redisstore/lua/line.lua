@@ -62,10 +62,10 @@ local holds = function()
 	return out
 end
 
--- Why the first that asks does so, or the empty string.
+-- Why the first waiter that asks does so, or the empty string.
 local asked = function()
 	for i = 1, #line do
-		if line[i].over < NEVER and asks(line[i]) then return line[i].reason end
+		if line[i].over < NEVER and asks(line[i]) then return line[i].why end
 	end
 	return ''
 end

@@ -14,6 +14,7 @@ local first = NEVER -- the earliest end of an entry
 local upgrader = '' -- the id of the hold that wants more
 local big = false -- it is kept as a hash
 local wrote, added, room = false, false, false
+local news, announces = false, false -- who holds the name has changed, or what others see of it; that is published
 local entries, line = {}, {} -- what was read: by id; of a string in the order
 local changed, gone, woken = {}, {}, {}
 local freed = { changed = false } -- holds that were broken with now: in nobody's way, in no sum and not in the tree
@@ -24,11 +25,14 @@ local function parse(s, p)
 	local token, since, expires, id, keep, owner, reason, delay, fence, limit, weight, want, turn, n, flags, tail = struct.unpack(FIXED, s, p)
 	local text = tail + owner
 	local after = text + reason
+	local said = reason > 0 and string.sub(s, text, after - 1) or ''
+	local broken = flags % 2 == 1 and want == weight --mutant:redis-upgrade-asks-as-broken
 	if after > #s + 1 or flags > 3 and flags ~= 7 then damaged() end
 	local e = {
 		token = token, since = since, expires = expires, id = id, keep = keep, delay = delay, fence = fence, limit = limit, weight = weight,
 		want = want, turn = turn, n = n, granted = flags % 2 == 1, shown = flags % 4 >= 2, owner = string.sub(s, tail, text - 1),
-		reason = reason > 0 and string.sub(s, text, after - 1) or '', -- why it was broken; of a waiter: why it asks the holders to give up
+		reason = broken and said or '', -- why it was broken
+		why = not broken and said or '', -- of a waiter, or of a hold whose upgrade is pending: why it asks the other holders to give up
 		raw = string.sub(s, p, after - 1), -- until it is changed
 		session = flags == 7 and string.sub(s, p + 16, p + 23), -- which keeps it until it is changed
 		covered = 0, -- with one: it may last until then, unless it is changed
@@ -44,8 +48,9 @@ local function raw(e)
 		local flags = 0
 		if e.granted then flags = 1 end
 		if e.shown then flags = flags + 2 end
-		e.raw = struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #e.reason, e.delay, e.fence,
-			e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. e.reason
+		local said = e.reason .. e.why -- one of them is empty
+		e.raw = struct.pack(FIXED, e.token, e.since, e.expires, e.id, e.keep, #e.owner, #said, e.delay, e.fence,
+			e.limit, e.weight, e.want, e.turn, e.n, flags) .. e.owner .. said
 	end
 	return e.raw
 end
@@ -65,7 +70,7 @@ local function ends(e)
 end
 
 -- Whether e waits and asks the holders to give up.
-local function asks(e) return not e.granted and e.reason ~= '' end
+local function asks(e) return not e.granted and e.why ~= '' end
 
 -- Has so many entries more, and so many holds, with the limit of e.
 local function count(e, some, ones)
@@ -135,6 +140,7 @@ local function drop(e)
 	granted, held = granted - e.ones, held - e.heavy
 	count(e, -e.entered, -e.ones)
 	if upgrader == e.id then upgrader = '' end
+	if e.granted and not e.freed then news = true end --mutant:redis-release-is-news
 	entries[e.id] = false
 	set(e, NEVER)
 	if not e.changed then e.changed, changed[#changed + 1] = true, e end
@@ -161,7 +167,7 @@ end
 local function rename(e, id)
 	if upgrader == e.id then upgrader = id end
 	gone[#gone + 1], entries[e.id], entries[id] = e.id, false, e
-	e.id, e.moved = id, true
+	e.id, e.moved, news = id, true, true --mutant:redis-another-id-is-news
 end
 
 -- Makes e expire not before µs from now.
@@ -181,17 +187,18 @@ local function draw(n)
 end
 
 local function grant(e)
-	e.granted, e.reason, e.since, e.token = true, '', now, draw(e.n)
+	e.granted, e.why, e.since, e.token = true, '', now, draw(e.n)
+	news = true --mutant:redis-grant-is-news
 end
 
 local function wake(e, token) woken[#woken + 1] = { id = e.id, token = token } end
 
--- Has the owners of all holds told that e waits and asks for the name, if it does:
+-- Has the owners of all other holds told that e asks for the name, if it does:
 -- they renew, and hear why.
 local call = function(e)
-	if e.reason == '' then return end
+	if e.why == '' then return end
 	for _, h in ipairs(holds()) do
-		if h.reason == '' and h.expires > now then wake(h, '0') end --mutant:redis-broken-is-asked
+		if h ~= e and h.reason == '' and h.expires > now then wake(h, '0') end --mutant:redis-broken-is-asked
 	end
 end
 
@@ -214,7 +221,7 @@ local function settle(self)
 	local e = upgrading()
 	if e then -- before all that wait
 		if held - e.weight + e.want > FULL then return end
-		e.weight, e.fence = e.want, draw(1)
+		e.weight, e.fence, e.why = e.want, draw(1), ''
 		keep(e)
 		if e.id ~= self then wake(e, '0') end
 	elseif upgrader == '' and not room then --mutant:redis-void-upgrade
@@ -259,9 +266,10 @@ local function done(answer)
 	for _, e in ipairs(woken) do
 		-- Last, and not fatal: a script that fails is not undone, and a waiter
 		-- looks by itself.
-		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
-			e.token .. ' ' .. e.id .. ' ' .. KEYS[1])
+		local channel = string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16)
+		redis.pcall('PUBLISH', channel, e.token .. ' ' .. e.id .. ' ' .. KEYS[1]) --mutant:redis-denied-publish
 	end
+	if news and announces then redis.pcall('PUBLISH', KEYS[1], '') end --mutant:redis-announces
 	return answer
 end
 
@@ -317,5 +325,7 @@ end
 -- whose minimum hold is not over. There is no lock delay then.
 local function leave(e)
 	e.expires, e.delay = now, 0
-	if ends(e) > now then keep(e) else drop(e) end
+	if ends(e) <= now then return drop(e) end
+	keep(e)
+	if e.granted then news = true end --mutant:redis-minimum-hold-is-news
 end

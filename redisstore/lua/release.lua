@@ -1,5 +1,5 @@
 -- Gives a hold back, or with token 0 whatever the id has.
--- ARGV: 1 id; 2 token; 3 the newest token used of its block, or 0.
+-- ARGV: 1 id; 2 token; 3 the newest token used of its block, or 0; 4 "announce" as in ask.lua, or none.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -21,11 +21,15 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' then
 		end
 		if expires > now then
 			local answer = redis.pcall('SET', KEYS[1], head, 'PX', RETENTION) --mutant:redis-release-alone
-			if not answer.err then return 1 end -- else save finds out why
+			if not answer.err then -- else save finds out why
+				if ARGV[4] == 'announce' then redis.pcall('PUBLISH', KEYS[1], '') end --mutant:redis-lone-release-announced
+				return 1
+			end
 		end
 	end
 end
 --@ queue.lua
+announces = ARGV[4] == 'announce' --mutant:redis-release-announced
 local token = tonumber(ARGV[2])
 if token == 0 then
 	local e = find(ARGV[1])

@@ -1,8 +1,8 @@
 -- Pushes the expiry of a hold forward, and keeps what else its owner tells.
 -- ARGV: 1 id; 2 token; 3 TTL in µs; 4 the newest token used of its block, or 0;
--- 5 another id; 6 another owner; both empty if there is none.
--- Answers 'H' and how the hold stands, and why the first waiter that asks the holders
--- to give up does so.
+-- 5 another id; 6 another owner; both empty if there is none; 7 "announce" as in ask.lua, or none.
+-- Answers 'H' and how the hold stands, and why the first that asks the holders to give up
+-- does so: another hold whose upgrade is pending, or a waiter.
 local s = redis.call('MGET', KEYS[1])[1]
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
@@ -19,21 +19,27 @@ if s and #s >= 113 and string.sub(s, 1, 3) == 'hf3' and string.byte(s, 113) < 4 
 	end
 end
 --@ queue.lua
+announces = ARGV[7] == 'announce'
 local id = ARGV[1]
 if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- done before: the reply was lost
 local e, lost = sound(id, tonumber(ARGV[2]))
 if e then
 	if now + ARGV[3] > e.expires then e.expires = now + ARGV[3] end
 	local used = ARGV[4] - e.token
-	if used > 0 and used < e.n and used > e.turn then e.turn = used end
+	if used > 0 and used < e.n and used > e.turn then e.turn, news = used, true end
 	if ARGV[5] ~= '' and id ~= ARGV[5] then
 		id = ARGV[5]
 		rename(e, id)
 	end
-	if ARGV[6] ~= '' then e.owner = ARGV[6] end
+	if ARGV[6] ~= '' and ARGV[6] ~= e.owner then
+		e.owner = ARGV[6]
+		news = true --mutant:redis-note-is-news
+	end
 	e.shown = true
 	keep(e)
 end
 settle(id)
-if e then return give('H' .. told(e) .. asked()) end
-return done(lost)
+if not e then return done(lost) end
+local up = upgrading() -- it is heard before all that wait
+if up and up ~= e and up.why ~= '' then return give('H' .. told(e) .. up.why) end --mutant:redis-upgrade-asks-itself
+return give('H' .. told(e) .. asked())

@@ -232,7 +232,7 @@ local function tree(head)
 		if asking == 0 then return '' end
 		local p = place(1, 2 * FAN) --mutant:redis-tree-first-that-asks
 		fetch({ p })
-		return entries[ids[p]].reason
+		return entries[ids[p]].why
 	end
 
 	-- Writes what was changed.

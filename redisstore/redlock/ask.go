@@ -180,8 +180,8 @@ func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
 		why = ""
 	}
 	keep := store.TokenRetention + max(cl.TTL+cl.LockDelay, cl.MinHold) + time.Millisecond
-	return s.scripts.ask.call(2, s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10),
-		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode, why)
+	return s.scripts.ask.call(2, announced(cl.Announce, s.key(cl.Name), s.record(), pack(&cl.Claim, cl.order, cl.p), strconv.FormatInt(micros(cl.TTL), 10),
+		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode, why)...)
 }
 
 // collect hands on replies until enough says so, all have come, or the time is
@@ -259,7 +259,7 @@ func (s *Store) slow(missing uint32) bool {
 // giveBack releases whatever the claim has anywhere, in the background; nodes that
 // are away are told when they are back.
 func (s *Store) giveBack(cl *claim) <-chan reply {
-	return s.releaseAll(s.ctx, store.Hold{Name: cl.Name, ID: cl.ID}, cl)
+	return s.releaseAll(s.ctx, store.Hold{Name: cl.Name, ID: cl.ID, Announce: cl.Announce}, cl)
 }
 
 // givenBack waits until those nodes have released it that the next needs, and

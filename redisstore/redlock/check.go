@@ -53,7 +53,7 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 	}
 	all = append(all, nodes)
 	if n := len(s.nodes); n%2 == 0 {
-		all = append(all, store.Finding{About: "number of nodes", Warning: true, Found: fmt.Sprintf("%d nodes can do without no more than %d can: take one away, or one more", n, n-1)})
+		all = append(all, store.Finding{About: "number of nodes", Warning: true, Found: fmt.Sprintf("%d nodes survive no more failures than %d: use one fewer, or one more", n, n-1)})
 	}
 	for _, f := range found {
 		all = append(all, f.all...)
@@ -89,23 +89,23 @@ func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
 		why := ""
 		switch {
 		case off > reach: //mutant:redlock-check-clock-ahead
-			why = fmt.Sprintf("%v ahead of most nodes', so its tokens cannot be followed", off.Round(100*time.Millisecond))
+			why = fmt.Sprintf("%v ahead of most nodes', so its tokens cannot be used", off.Round(100*time.Millisecond))
 		case off < -tooFar: //mutant:redlock-check-clock-behind
 			why = fmt.Sprintf("%v behind most nodes', so it accepts no token", -off.Round(100*time.Millisecond))
 		}
 		if why != "" {
 			f.grants = false //mutant:redlock-check-clock-grants
-			says.Warning, says.Found = true, says.Found+"; "+why+": it grants nothing new; have it set by NTP"
+			says.Warning, says.Found = true, says.Found+"; "+why+": it grants nothing new; set it by NTP"
 		}
 		f.all = append(f.all, says)
 	}
 	if ahead[0] > reach || ahead[len(ahead)-1] < -reach {
 		all = append(all, store.Finding{About: "clock of this host", Warning: true,
-			Found: fmt.Sprintf("%v away from the nodes', by which it is corrected: have it set by NTP", median.Abs().Round(100*time.Millisecond))})
+			Found: fmt.Sprintf("%v away from the nodes' clocks, which are used instead: set it by NTP", median.Abs().Round(100*time.Millisecond))})
 	}
 	if apart := ahead[len(ahead)-1] - ahead[0]; apart > time.Second { //mutant:redlock-check-clocks-apart
 		all = append(all, store.Finding{About: "clocks", Warning: true,
-			Found: fmt.Sprintf("the nodes' clocks are up to %v apart: claims that wait are served by them; have them set by NTP", apart.Round(100*time.Millisecond))})
+			Found: fmt.Sprintf("the nodes' clocks are up to %v apart: waiters are served in the order of these clocks; set them by NTP", apart.Round(100*time.Millisecond))})
 	}
 	return all
 }
@@ -144,7 +144,7 @@ func (n *node) check(ctx context.Context) (found checked) {
 	role := store.Finding{About: "role" + of, Found: redisinfo.Field(info, "role")}
 	if replicas := redisinfo.Field(info, "connected_slaves"); role.Found == "slave" || replicas != "" && replicas != "0" {
 		role.Warning = true
-		role.Found = fmt.Sprintf("%s, with %s: a node of Redlock stands alone; a server that is put in its place may lack its votes, and then two can hold a name", role.Found, redisinfo.Replicas(info))
+		role.Found = fmt.Sprintf("%s, with %s: a Redlock node should have none; a server that takes its place may lack its votes, and then two can hold a name", role.Found, redisinfo.Replicas(info))
 	}
 	saved := store.Finding{About: "persistence" + of, Found: fmt.Sprintf("whatever it saves, after a restart it grants nothing for %v", n.s.maxTTL)}
 	policy := redisinfo.Eviction(info)

@@ -33,7 +33,7 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	c.TTL, c.PositionTTL = time.Second, time.Second // which is all the time that an ask has
 	_, err := s.Ask(t.Context(), c)
 	count, failed := byNode(t, err)
-	if count != "1 of 3 nodes did it, 2 are needed" || len(failed) != 2 || !errors.Is(failed[servers[0].Addr], errLate) || !errors.Is(failed[servers[2].Addr], errLate) {
+	if count != "1 of 3 nodes agreed, 2 are needed" || len(failed) != 2 || !errors.Is(failed[servers[0].Addr], errLate) || !errors.Is(failed[servers[2].Addr], errLate) {
 		t.Errorf("two that hang: %q, %v", count, failed)
 	}
 	servers[0].Thaw()
@@ -46,7 +46,7 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	defer away.Close()
 	_, err = away.Ask(t.Context(), mutex("x"))
 	count, failed = byNode(t, err)
-	if count != "1 of 3 nodes did it, 2 are needed" && count != "0 of 3 nodes did it, 2 are needed" || failed[away.nodes[1].address] == nil || failed[away.nodes[2].address] == nil {
+	if count != "1 of 3 nodes agreed, 2 are needed" && count != "0 of 3 nodes agreed, 2 are needed" || failed[away.nodes[1].address] == nil || failed[away.nodes[2].address] == nil {
 		t.Errorf("two closed ports: %q, %v", count, failed)
 	}
 }

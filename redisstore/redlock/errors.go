@@ -31,7 +31,7 @@ func (e *NodeError) Unwrap() error { return e.Err }
 type tooFew struct {
 	kind              error  // the sentinel
 	what              string // the operation, and on what
-	done, all, needed int    // how many nodes did it, of how many, and how many must
+	done, all, needed int    // how many nodes agreed, of how many, and how many must
 	grantsIn          int    // seconds until enough nodes may grant again; 0: not known
 	nodes             []error
 }
@@ -48,9 +48,9 @@ func (e *tooFew) Error() string {
 }
 
 func (e *tooFew) count() string {
-	text := fmt.Sprintf("%d of %d nodes did it, %d are needed", e.done, e.all, e.needed)
+	text := fmt.Sprintf("%d of %d nodes agreed, %d are needed", e.done, e.all, e.needed)
 	if e.grantsIn > 0 {
-		text += fmt.Sprintf("; in %d s enough nodes may grant again", e.grantsIn)
+		text += fmt.Sprintf("; enough nodes may grant again in %d s", e.grantsIn)
 	}
 	return text
 }
@@ -76,7 +76,7 @@ func (e *tooFew) ByNode() (count string, failed iter.Seq2[string, error]) {
 }
 
 // tooFew makes the error of an operation that only done nodes of the needed did.
-// It is of the kind that the nodes agree on, if that alone is in the way.
+// It is of the kind that the nodes agree on, if that alone is the obstacle.
 func (s *Store) tooFew(what, name string, done, needed int, nodes []error) *tooFew {
 	e := &tooFew{kind: store.ErrUnavailable, what: fmt.Sprintf("%s %q", what, name), done: done, all: len(s.nodes), needed: needed}
 	if done == 0 && len(nodes) > len(s.nodes)-needed {
@@ -156,18 +156,18 @@ func (n *node) failed(err error) error {
 	case has("NOPERM", "NOAUTH", "WRONGPASS", "ERR invalid password", "ERR AUTH ", "No permissions", "The user executing the script", "ACL failure in script"): //mutant:redlock-denied
 		err = fmt.Errorf("%w: %w", store.ErrDenied, err)
 	case has("WRONGTYPE"):
-		err = fmt.Errorf("%w: the key holds another type of value: it is not of holdfast and was left alone", store.ErrCorrupt)
+		err = fmt.Errorf("%w: the key holds another type of value: it was not written by holdfast and was not changed", store.ErrCorrupt)
 	case has("CROSSSLOT", "unknown command", "Unknown Redis command", "syntax error"):
 		err = fmt.Errorf("%w: the server cannot run the script (Redis %d.%d or newer is needed): %w", store.ErrUnsupported, needMajor, needMinor, err)
 	}
 	if full(err) {
-		err = fmt.Errorf("%w (the node's memory is full, so nothing new can be locked there until it has some again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
+		err = fmt.Errorf("%w (the node's memory is full, so nothing new can be locked there until some is free again or its maxmemory is raised; what is held can be renewed and released, by a user who may use PEXPIRE)", err)
 	}
 	return &NodeError{n.address, err}
 }
 
 func (n *node) corrupt(key string) error {
-	return n.failed(fmt.Errorf("%w: key %q holds a value that is not of holdfast, or is damaged: it was left alone; delete it if nobody needs it", store.ErrCorrupt, key))
+	return n.failed(fmt.Errorf("%w: key %q holds a value that was not written by holdfast, or is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, key))
 }
 
 func (n *node) newer(key string, version byte) error {

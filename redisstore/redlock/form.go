@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The stored form, which the package comment tells; lua/node.lua is its other
+// The stored form, which the package comment describes; lua/node.lua is its other
 // half.
 const (
 	magic    = "hl"

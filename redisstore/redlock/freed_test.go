@@ -64,12 +64,14 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 				}
 				return len(left) == headSize && busy(s) == 1
 			})
-			select {
-			case err := <-released:
-				t.Errorf("it is released before the next can have it: %v", err)
-				servers[1].Thaw()
-				return
-			case <-time.After(100 * time.Millisecond):
+			for range rounds {
+				select {
+				case err := <-released:
+					t.Errorf("it is released before the next can have it: %v", err)
+					servers[1].Thaw()
+					return
+				case <-time.After(moment):
+				}
 			}
 			servers[1].Thaw()
 			if err := <-released; err != nil {
@@ -80,13 +82,29 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 	}
 }
 
-// slowRelease keeps a release from its node for a second, or until its caller has
+// What must not happen has time for it in so many rounds of a goroutine that sleeps for a moment in each: on a busy machine these
+// take longer, too.
+const rounds, moment = 50, 5 * time.Millisecond
+
+// slowRelease keeps a release from its node for some rounds, or until its caller has
 // what it waited for.
 type slowRelease struct {
 	sha    string
 	asked  chan struct{} // closed by the caller
 	sooner atomic.Bool   // the caller had it before the node was told
 	met    atomic.Bool
+}
+
+// waited is closed after the rounds.
+func (h *slowRelease) waited() <-chan struct{} {
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for range rounds {
+			time.Sleep(moment)
+		}
+	}()
+	return over
 }
 
 func (h *slowRelease) DialHook(next redis.DialHook) redis.DialHook {
@@ -104,7 +122,7 @@ func (h *slowRelease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			select {
 			case <-h.asked:
 				h.sooner.Store(true)
-			case <-time.After(time.Second):
+			case <-h.waited():
 			}
 		}
 		return next(ctx, cmd)

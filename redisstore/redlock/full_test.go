@@ -16,7 +16,7 @@ import (
 func TestOnFullNodesLeasesAreRenewedAndGivenBack(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
-		"Redis": testserver.Redis, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
+		"Redis": testserver.Redis7, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -171,8 +171,8 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shown string) []s
 		if h.NewID.Process() != (store.Process{}) {
 			by = h.NewID //mutant:redlock-adopted-in-its-lane
 		}
-		args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
-			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell)
+		args := s.scripts.renew.call(1, announced(h.Announce, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(h.TTL), 10),
+			strconv.FormatInt(h.Used, 10), newID, h.Owner, shown, tell)...)
 		for _, n := range s.nodes {
 			n.send(&job{n: n, ctx: ctx, id: by, sc: &s.scripts.renew, args: args, index: i, out: replies, mends: &mends[i]})
 			expected++
@@ -258,7 +258,7 @@ func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 	cl := &claim{
 		Claim: store.Claim{
 			Name: h.Name, ID: e.id, Limit: e.limit, Weight: e.weight, TTL: h.TTL, PositionTTL: min(h.TTL, store.MaxPositionTTL),
-			MinHold: duration(e.keep), LockDelay: duration(e.delay), Block: e.n, Owner: e.owner,
+			MinHold: duration(e.keep), LockDelay: duration(e.delay), Block: e.n, Owner: e.owner, Announce: h.Announce,
 		},
 		order: e.order, p: e.p, held: true, since: sent, deadline: sent.Add(h.TTL - drift(h.TTL)),
 	}
@@ -313,7 +313,7 @@ func (m *mending) mend() {
 
 // Change implements [store.Store]: it is unsupported.
 func (s *Store) Change(_ context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	return store.Answer{}, fmt.Errorf("%w: change the weight of %q on %s: %s", store.ErrUnsupported, h.Name, s.address, noUpgrade)
@@ -384,7 +384,7 @@ func (s *Store) releaseAll(ctx context.Context, h store.Hold, cl *claim) <-chan 
 		older = "older"
 		cl.released.Store(true)
 	}
-	args := s.scripts.release.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older)
+	args := s.scripts.release.call(1, announced(h.Announce, s.key(h.Name), h.ID.String(), strconv.FormatInt(token, 10), used, older)...)
 	out := make(chan reply, len(s.nodes))
 	for _, n := range s.nodes {
 		n.send(&job{n: n, ctx: ctx, claim: cl, id: h.ID, sc: &s.scripts.release, args: args, out: out, owed: owed})

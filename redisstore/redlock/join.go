@@ -118,7 +118,7 @@ func (n *node) look() error {
 	if !known && !n.s.trusts {
 		uptime, err := strconv.ParseInt(redisinfo.Field(info, "uptime_in_seconds"), 10, 64)
 		if err != nil {
-			return fmt.Errorf("%w: INFO does not tell how long it has been up, so it cannot be known whether it has forgotten", store.ErrUnsupported)
+			return fmt.Errorf("%w: INFO does not say how long it has been up, so nobody can know whether it lost data", store.ErrUnsupported)
 		}
 		old = n.s.maxTTL + time.Second - time.Duration(uptime)*time.Second // uptime is rounded //mutant:redlock-node-too-young
 	}

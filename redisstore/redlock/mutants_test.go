@@ -19,6 +19,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
 		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
 		full      = "TestOnFullNodesLeasesAreRenewedAndGivenBack/Redis"
+		announced = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges"
 		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
 	)
 	var all []mutant.Broken
@@ -110,6 +111,19 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a wiped node grants the second", forgets + "/wiped", "redlock-opens", mutant.Delete()},
 		{"a lone hold is not released on a full node", full, "redlock-release-alone", mutant.Line("local answer = redis.call('SET', KEYS[1], head, 'KEEPTTL')")},
 		{"a full node lets others wait", full, "redlock-ask-adds", mutant.Delete()},
+		{"each lock is announced", announced, "redlock-announces-each-lock", mutant.Cond("true")},
+		{"each renewal is announced", announced, "redlock-announces", mutant.Line("if announces then redis.pcall('PUBLISH', KEYS[1], '') end")},
+		{"what no lock says is announced", announced, "redlock-announces", mutant.Line("if news then redis.pcall('PUBLISH', KEYS[1], '') end")},
+		{"a grant of a free name is not announced", announced, "redlock-free-grant-announced", mutant.Delete()},
+		{"a grant to who waits is not announced", announced, "redlock-grant-is-news", mutant.Delete()},
+		{"a release beside which nobody is is not announced", announced, "redlock-lone-release-announced", mutant.Delete()},
+		{"a release to who waits is not announced", announced, "redlock-release-announced", mutant.Delete()},
+		{"a release with a minimum hold is not announced", "TestStore/promise/who_looks_is_notified_of_a_release_with_a_minimum_hold", "redlock-minimum-hold-is-news", mutant.Delete()},
+		{"another note is not announced", announced, "redlock-note-is-news", mutant.Delete()},
+		{"another id is not announced", announced, "redlock-another-id-is-news", mutant.Delete()},
+		{"a break is not announced", announced, "redlock-break-announced", mutant.Delete()},
+		{"what one node tells is told once", "TestWhoWatchesIsToldOnceMoreWhenAllNodesHaveHadTheTime", "redlock-name-told-once", mutant.Delete()},
+		{"a node that was away is watched and nobody told", "TestANodeThatWasAwayIsWatchedWhenItIsBack", "redlock-name-heard-late", mutant.Delete()},
 		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "redlock-maximum", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore/redlock", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisnames"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,6 +26,8 @@ type node struct {
 	client  *redis.Client
 	address string
 	offset  atomic.Int64 // its clock less ours, in µs, as learned last
+
+	names func() *redisnames.Names // that somebody watches
 
 	runID string // of its process, as found last; guarded by s.mu
 

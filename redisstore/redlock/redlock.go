@@ -30,7 +30,10 @@
 //	owner, reason             the reason of a hold is why it was broken, of any other
 //	                          why it asks the holders to give up
 //
-// A key lives until a day after the last of its entries is over. One key more,
+// What an election changes on a node (the claims and holds with Announce, see package store) is published
+// there to the channel that is called as the key of the name, as an empty message.
+//
+// A key lives until a day after the last of its entries has ended. One key more,
 // the prefix and "node", is what a node keeps of itself: "hln1", the MaxTTL of
 // its clients and from when on it may grant, float64 each.
 //
@@ -89,7 +92,7 @@
 // never run by EVAL. A node that was wiped (FLUSHALL) has lost its own record
 // too, and grants nothing for MaxTTL from then on. So nodes never used before
 // grant nothing for MaxTTL, unless Trust says that nobody holds anything there.
-// While too few nodes may grant, an ask is an error that tells how many seconds
+// While too few nodes may grant, an ask is an error that says how many seconds
 // are left.
 //
 // MaxTTL is one number for all clients of the nodes: it bounds TTLs, minimum
@@ -116,10 +119,10 @@
 //	+evalsha +get +mget +set +time +publish           to lock
 //	+pexpire                                          to renew and release while a node's memory is full
 //	+info +script|exists +script|load +setnx          to find out whether the node has forgotten
-//	+subscribe +ping                                  to be woken; without, waiters poll
+//	+subscribe +unsubscribe +ping                     to be woken; without, waiters and observers of elections poll
 //	+scan                                             to list all names
 //
-// The clients need +select besides for a database other than 0.
+// The clients also need +select for a database other than 0.
 package redlock
 
 import (
@@ -210,6 +213,7 @@ type Store struct {
 var _ interface {
 	store.Store
 	store.Watcher
+	store.NameWatcher
 	store.Inspector
 	store.Checker
 } = (*Store)(nil)
@@ -285,7 +289,9 @@ func newStore(clients []*redis.Client, o *Options, clock func() int64) (*Store, 
 		for _, hook := range o.Hooks {
 			c.AddHook(hook) //mutant:redlock-hooks
 		}
-		s.nodes = append(s.nodes, &node{s: s, i: i, client: c, address: co.Addr})
+		n := &node{s: s, i: i, client: c, address: co.Addr}
+		n.names = sync.OnceValue(n.newNames)
+		s.nodes = append(s.nodes, n)
 	}
 	s.address = "Redlock on " + strings.Join(addresses, ", ")
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -328,7 +334,7 @@ func (s *Store) Describe() store.Description {
 		MinTTL: s.minTTL, MaxTTL: s.maxTTL, Tick: time.Microsecond,
 		Tokens: "when every node that two majorities share has lost its data and its clock is behind the newest token",
 		Loses: "nothing as long as fewer than a majority of the nodes are away; a node that was restarted or wiped grants nothing for the longest TTL. " +
-			"A node's clock that is set forward ends its votes early, and one behind a fail-over can lose them: then two may hold a name until the TTL of the first is over",
+			"A node's clock that is set forward ends its votes early, and one behind a fail-over can lose them: then two may hold a name until the first one's TTL has passed",
 		Forgets: []store.Accident{store.AccidentFailOver, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
 		Lacks: map[store.Promise]string{

@@ -33,6 +33,14 @@ func (sc *script) call(keys int, args ...string) []any {
 	return all
 }
 
+// announced are the arguments of a script that publishes what it changes, if it is to.
+func announced(is bool, args ...string) []string {
+	if is { //mutant:redlock-announces-each-lock
+		args = append(args, "announce")
+	}
+	return args
+}
+
 type scripts struct{ ask, renew, release, brk, view script }
 
 func (s *scripts) all() []*script {

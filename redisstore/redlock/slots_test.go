@@ -191,6 +191,7 @@ func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 		defer close(done)
 		a, err = s.Ask(t.Context(), slot("x", 3))
 	}()
+	until(t, "the two that are slow are waited for", func() bool { return busy(s) == 2 })
 	time.Sleep(3 * s.straggle)
 	servers[0].Thaw()
 	<-done

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Trust tells the nodes that nobody holds anything on them, so that they grant at once:
+// Trust lets the nodes know that nobody holds anything on them, so that they grant at once:
 // a node that was just started, or never used before, otherwise grants nothing for
 // MaxTTL. It is for the first installation, and for tests. Where a client does hold
 // something that a node has forgotten, two can hold it then.

@@ -107,16 +107,16 @@ func (s *Store) reaches(last int64) bool {
 // number is too far ahead to be followed.
 func (n *node) ahead(s *Store, now, last int64) error {
 	if off := duration(now - s.wall()); off > reach/2 {
-		return n.failed(fmt.Errorf("its clock is %v ahead of %s, so its tokens cannot be followed: have it set by NTP", off.Round(100*time.Millisecond), s.whose()))
+		return n.failed(fmt.Errorf("its clock is %v ahead of %s, so its tokens cannot be used: set it by NTP", off.Round(100*time.Millisecond), s.whose()))
 	}
-	return n.failed(fmt.Errorf("its newest token is %v ahead of its clock, as of a client whose clock is wrong: it grants again when its clock comes near that", duration(last-now).Round(100*time.Millisecond)))
+	return n.failed(fmt.Errorf("its newest token is %v ahead of its clock, set by a client whose clock was wrong: it grants again when its clock has nearly caught up", duration(last-now).Round(100*time.Millisecond)))
 }
 
 // behind is the error of a node for which the number of the claim is too far
 // ahead.
 func (n *node) behind(s *Store, now int64) error {
 	off := duration(s.wall() - now).Round(100 * time.Millisecond)
-	return n.failed(fmt.Errorf("its clock is %v behind %s, so it accepts no token of ours: have it set by NTP", off, s.whose()))
+	return n.failed(fmt.Errorf("its clock is %v behind %s, so it accepts no token of ours: set it by NTP", off, s.whose()))
 }
 
 // whose is whose clock wall is.

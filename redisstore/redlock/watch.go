@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"math/bits"
 	"math/rand/v2"
 	"strconv"
@@ -19,7 +18,7 @@ const (
 	// pingEvery is how often a mailbox is tried. Without a sign of life since
 	// the last time its connection counts as broken.
 	pingEvery = 5 * time.Second
-	// A broken mailbox is opened anew after a pause between these.
+	// A broken mailbox is opened again after a pause between these.
 	leastReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
 )
@@ -182,14 +181,8 @@ func (w *mailbox) tell(err error) {
 // read delivers what arrives on one subscription, until its connection breaks
 // or ctx ends. It calls subscribed once the server has confirmed.
 func (w *mailbox) read(ctx context.Context, subscribed func()) error {
-	w.n.mu.Lock()
-	state, away := w.n.state, w.n.err
-	w.n.mu.Unlock()
-	if state == down { // a connection would be tried in vain, and for long
-		if away == nil {
-			away = errors.New("it is away")
-		}
-		return away
+	if err := w.n.isAway(); err != nil { // a connection would be tried in vain, and for long
+		return err
 	}
 	sub := w.n.client.Subscribe(ctx, w.channel)
 	// Closing is what ends a read that waits.

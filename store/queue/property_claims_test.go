@@ -48,14 +48,14 @@ func (w *world) ask(t *rapid.T) {
 	if limit == store.Full {
 		weights = append(weights, store.Upgradeable, store.Upgradeable)
 	}
-	ttl := rapid.IntRange(1, 20).Draw(t, "ttl")
+	ttl := draw(t, "ttl", 1, 20)
 	w.came++
 	c := &claimed{came: w.came, Claim: store.Claim{
 		Name: "n", ID: store.Process{byte(w.came % 3)}.NewID(), Limit: limit,
 		Weight: rapid.SampledFrom(weights).Draw(t, "weight"), Try: rapid.Bool().Draw(t, "try"),
-		TTL: us(ttl), PositionTTL: us(rapid.IntRange(1, ttl).Draw(t, "place")),
+		TTL: ttl, PositionTTL: us(rapid.IntRange(1, int(min(ttl, us(20)).Microseconds())).Draw(t, "place")),
 		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"), GiveUp: rapid.SampledFrom(reasons).Draw(t, "give up"),
-		Owner: fmt.Sprint("owner ", w.came), MinHold: us(rapid.SampledFrom([]int{0, 0, 5, 30}).Draw(t, "keep")), LockDelay: us(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, "delay")),
+		Owner: fmt.Sprint("owner ", w.came), MinHold: draw(t, "keep", 0, 0, 5, 30), LockDelay: draw(t, "delay", 0, 0, 5),
 	}}
 	// Whether it must be granted is known from the outside: what is in the
 	// way after the time that passed, and whether anybody still waits.
@@ -96,7 +96,7 @@ func (w *world) ask(t *rapid.T) {
 		if a.Granted && (a.N != c.Tokens() || a.Weight != c.Weight || a.Want != c.Weight || a.UpgradeToken != 0) {
 			t.Fatalf("asked for %+v and granted %+v", c, a)
 		}
-		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner {
+		if e.Expires != w.now.Clock+lasts.Microseconds() || e.Owner != c.Owner || e.MinHold != c.MinHold.Microseconds() || e.LockDelay != c.LockDelay.Microseconds() {
 			t.Fatalf("asked for %+v at %d, and the entry is %+v", c, w.now.Clock, e)
 		}
 		w.ids, w.known[c.ID] = append(w.ids, c.ID), c
@@ -121,7 +121,7 @@ func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
 		if wants(e, w.now) {
 			over = min(over, e.Expires)
 		}
-		if left := us(int(over - w.now.Clock)); want.Until == 0 || left < want.Until {
+		if left := time.Duration(over-w.now.Clock) * time.Microsecond; want.Until == 0 || left < want.Until {
 			want.Until = left
 		}
 		if e.Granted {

@@ -19,7 +19,7 @@ func (w *world) lost(t *rapid.T, err error, what string) {
 func (w *world) renew(t *rapid.T) {
 	c := w.pick(t)
 	h := store.Hold{
-		Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl")),
+		Name: "n", ID: c.ID, Token: c.token + int64(rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "off")), TTL: draw(t, "ttl", 1, 30),
 		Owner: rapid.SampledFrom([]string{"", "", "another note"}).Draw(t, "owner"), Used: w.used(t, c),
 	}
 	var was queue.Entry
@@ -139,7 +139,7 @@ func (w *world) change(t *rapid.T) {
 func (w *world) adopt(t *rapid.T) {
 	c := w.pick(t)
 	id := store.Process{byte(rapid.IntRange(0, 2).Draw(t, "process"))}.NewID()
-	h := store.Hold{Name: "n", ID: c.ID, NewID: id, Token: c.token, TTL: us(rapid.IntRange(1, 30).Draw(t, "ttl"))}
+	h := store.Hold{Name: "n", ID: c.ID, NewID: id, Token: c.token, TTL: draw(t, "ttl", 1, 30)}
 	e := w.alive(c)
 	good := e != nil && e.Granted && e.Token == h.Token && e.Broken == nil
 	var was queue.Entry

@@ -139,6 +139,26 @@ var examples = []struct{ promise, story string }{
 		0  | b | write        | waits
 		5  | c | try write    | refused, wakes b
 		5  | b | again        | granted`},
+	{"a TTL of a year lasts for a year", `
+		0        | a | write ttl=31536000 | granted
+		31535999 | b | try write          | refused
+		31536000 | b | try write          | granted`},
+	{"a hold asked for again for a year lasts for a year more", `
+		0        | a | write ttl=31536000 | granted
+		31535999 | a | again              | granted
+		63071998 | b | try write          | refused
+		63071999 | b | try write          | granted`},
+	{"a renewal for a year lasts for a year", `
+		0        | a | write              | granted
+		1        | a | renew ttl=31536000 | ok
+		31536000 | b | try write          | refused
+		31536001 | b | try write          | granted`},
+	{"a hold that is renewed lasts for years", `
+		0        | a | write ttl=31536000 | granted
+		31535999 | a | renew ttl=31536000 | ok
+		63071998 | a | renew ttl=31536000 | ok
+		94607997 | b | try write          | refused
+		94607998 | b | try write          | granted`},
 	{"a dead waiter falls out in the time of its position", `
 		0  | a | write        | granted
 		0  | b | write        | waits
@@ -182,6 +202,16 @@ var examples = []struct{ promise, story string }{
 		7  | a | renew        | lost
 		7  | b | try write    | refused
 		20 | b | try write    | granted`},
+	{"a minimum hold of a year is kept for a year", `
+		0        | a | write keep=31536000 | granted
+		1        | a | release             | ok
+		31535999 | b | try write           | refused
+		31536000 | b | try write           | granted`},
+	{"a hold that is given back after hours is kept for its minimum", `
+		0        | a | write keep=31536000 ttl=31536000 | granted
+		7200     | a | release             | ok
+		31535999 | b | try write           | refused
+		31536000 | b | try write           | granted`},
 	{"a minimum hold is kept for nobody", `
 		0  | a | write        | granted
 		0  | b | write keep=600 | waits
@@ -205,6 +235,10 @@ var examples = []struct{ promise, story string }{
 		20 | b | try write delay=15 | granted
 		21 | b | release      | ok
 		21 | c | try write    | granted`},
+	{"a lock delay of a year closes the name for a year", `
+		0        | a | write delay=31536000 ttl=5 | granted
+		31536004 | b | try write                  | refused
+		31536005 | b | try write                  | granted`},
 	{"a broken hold is lost, and in the way until it is given back or expires", `
 		0  | a | write keep=600 | granted
 		0  | b | write        | waits

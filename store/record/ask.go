@@ -35,7 +35,6 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	k := &asking{c: &c}
 	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in is begun once it is needed
 		if err = s.keepers(ctx, m, k); err != nil {
-			s.unsent(m)
 			continue
 		}
 		k.op = op{at: c.Name, apply: k.apply, asks: true, again: k.again, short: k.short}
@@ -97,6 +96,7 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	e := v.find(c.ID)
 	switch crowd := v.reportsEnd && len(v.q.Entries) > fewCome; {
 	case k.a.Granted:
+	case c.Waits: // the ask that follows finds out whether the holders live //mutant:record-who-waits-asks-twice
 	case c.Try || !crowd:
 		v.refuse(c)
 	case v.stored[c.ID]:
@@ -121,44 +121,8 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 		in = k.short.ID
 	}
 	v.in[c.ID], k.in, k.there, k.owner = in, in, true, e.Owner
-	k.asked = v.q.GiveUp() != ""
+	k.asked = v.q.GiveUp(v.now, c.ID) != ""
 	return change, nil
-}
-
-// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up, each once (law 16): so
-// their next renewals read why. What fails is for the next ask. Who is granted from then on is told with the grant.
-func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
-	s.mu.Lock()
-	waits := m.waits
-	s.mu.Unlock()
-	if !waits {
-		m.uncalled = nil
-		return
-	}
-	if m.uncalled == nil {
-		r, err := s.records.read(ctx, c.Name)
-		if err != nil {
-			return
-		}
-		v, err := decode(c.Name, r.Data, s.records.present())
-		if err != nil {
-			return
-		}
-		m.uncalled = map[session.ID]bool{}
-		for i := range v.q.Entries {
-			if e := &v.q.Entries[i]; e.Granted {
-				m.uncalled[v.in[e.ID]] = true //mutant:record-asked-to-give-up-unheard
-			}
-		}
-	}
-	for in := range m.uncalled {
-		if s.sessions.Call(ctx, in) == nil { //mutant:record-call-that-failed-is-forgotten
-			delete(m.uncalled, in)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
 }
 
 // Poll implements [store.Poller].
@@ -187,4 +151,24 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 		s.records.remember(c.Name, v.of, sent)
 	}
 	return a, nil
+}
+
+// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
+// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
+func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
+		return
+	}
+	switch st := m.sess.State(); {
+	case st.Over || st.Failing:
+	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
+	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
+		lasts(a, st, c.PositionTTL)
+		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
+	case a.Token > 0: //mutant:record-poll-finds-room
+		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
+		s.granted(m, c, a, v.q.GiveUp(v.now, c.ID) != "")
+	}
 }

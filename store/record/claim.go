@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -45,7 +46,8 @@ type localClaim struct {
 	unsure  bool          // an ask or an adoption was not answered: its entry may be in any session
 	failed  int           // times that it could not be taken out
 
-	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks alone use it
+	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks and changes alone use it
+	upgrade  int32               // the turn of the upgrade that uncalled is of; 0: it is of the claim as it waits
 
 	keep  time.Duration // its minimum hold, where that is a session of its own
 	since store.Instant // when its owner was told of the grant
@@ -75,7 +77,10 @@ func (s *Store) exit(m *localClaim) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.busy--; m.drop {
+	switch m.busy--; {
+	case m.busy == 0 && m.sess == nil && m.token == 0 && m.gone == nil: // nothing of it was sent //mutant:record-unsent-is-remembered
+		s.forget(m)
+	case m.drop:
 		s.poke() // while it was busy it was left alone //mutant:record-dropped-is-looked-at
 	}
 }
@@ -188,13 +193,23 @@ func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	return store.ErrLost
 }
 
-// unsent forgets a claim that has no session, if nothing of it was sent.
-func (s *Store) unsent(m *localClaim) {
+// moves has a claim go into a longer session with the write that follows (law 10). Until
+// that is answered the claim ends with the earlier of the two; so that this is no
+// earlier than its owner was told, the longer one is renewed first.
+func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
+	before := from.State()
+	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+		if st = to.Wait(ctx, to.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
+			return fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, to.TTL)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.sess == nil && m.token == 0 {
-		s.forget(m)
+	if m.moving != to {
+		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer tells //mutant:record-third-session-is-forgotten
+		m.moving, m.toCalls = to, to.State().Calls
 	}
+	return nil
 }
 
 // awaitTakenIn waits for a notification that the note of a claim was taken in, for so long. That
@@ -261,9 +276,9 @@ func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool
 	}
 	m.calls = k.calls[sess.ID] // not known: its next renewal reads //mutant:record-called-while-it-asks
 	a := k.a
-	a.From = placedFrom(st, c.PositionTTL)
 	unasked(&a)
 	if m.waits = !a.Granted; m.waits {
+		lasts(&a, st, c.PositionTTL)
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL))
 	} else {
 		a.From = st.Renewed
@@ -303,10 +318,13 @@ func unasked(a *store.Answer) {
 	}
 }
 
-// placedFrom is from when a position counts. Its owner takes it to last for all of its PositionTTL from then, and may be
-// granted in it by a notification alone; so that is no longer than its session lasts, which can be less than its TTL.
-func placedFrom(st session.State, position time.Duration) store.Instant {
-	return st.Renewed.Add(min(st.Lasts-position, 0)) //mutant:record-position-outlasts-its-session
+// lasts tells from when a position counts, and for how long: its owner may be granted in it by a notification alone, so that is no longer
+// than its session lasts, which can be less than its TTL.
+func lasts(a *store.Answer, st session.State, position time.Duration) {
+	a.From = st.Renewed
+	if st.Lasts < position { //mutant:record-position-outlasts-its-session
+		a.TTL = st.Lasts
+	}
 }
 
 // granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
@@ -357,22 +375,57 @@ func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, g
 	return a, true, nil
 }
 
-// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
-// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
-func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
+// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up. Who is granted from then
+// on is told with the grant.
+func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !m.waits || m.unsure || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID { //mutant:record-poll-beside-an-ask
+	waits := m.waits
+	s.mu.Unlock()
+	if !waits {
+		m.uncalled = nil
 		return
 	}
-	switch st := m.sess.State(); {
-	case st.Over || st.Failing:
-	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
-	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
-		a.From = placedFrom(st, c.PositionTTL)
-		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
-	case a.Token > 0: //mutant:record-poll-finds-room
-		a.From, a.TTL = st.Renewed, min(c.TTL, st.Lasts) //mutant:record-poll-finds-the-grant
-		s.granted(m, c, a, v.q.GiveUp() != "")
+	s.callHolders(ctx, m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
+}
+
+// callHolders calls the sessions of those that hold the name of a claim beside it, each once (law 16): so their next renewals read
+// why they are asked to give up. What fails is for the next time.
+func (s *Store) callHolders(ctx context.Context, m *localClaim) {
+	if m.uncalled == nil {
+		r, err := s.records.read(ctx, m.name)
+		if err != nil {
+			return
+		}
+		v, err := decode(r.Data, s.records.present())
+		if err != nil {
+			return
+		}
+		m.uncalled = map[session.ID]bool{}
+		for i := range v.q.Entries {
+			if e := &v.q.Entries[i]; e.Granted && e.ID != m.id { //mutant:record-upgrade-calls-itself
+				m.uncalled[v.in[e.ID]] = true //mutant:record-asked-to-give-up-unheard
+			}
+		}
 	}
+	for in := range m.uncalled {
+		if s.sessions.Call(ctx, in) == nil { //mutant:record-call-that-failed-is-forgotten
+			delete(m.uncalled, in)
+		}
+	}
+}
+
+// failed makes an error of the server one for people. What says that the claim is lost, or asked
+// for with another limit, stays what it is.
+func (s *Store) failed(what, at string, err error) error {
+	lost, mismatch := (*store.LostError)(nil), (*store.MismatchError)(nil)
+	switch {
+	case err == nil || err == store.ErrLost || errors.As(err, &lost) || errors.As(err, &mismatch):
+		return err
+	case store.Definite(err), errors.Is(err, store.ErrContended):
+		return fmt.Errorf("%s %q on %s: %w", what, at, s.d.Store, err)
+	}
+	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)
 }

@@ -126,18 +126,17 @@ func (w *writer) entry(e *queue.Entry, limit int32, in int, kept session.ID, wis
 	w.text(e.Owner)
 }
 
-// decode reads what encode wrote, at an instant.
-func decode(name string, data []byte, now queue.Time) (*view, error) {
+// decode reads what encode wrote, at an instant. The view has no name yet.
+func decode(data []byte, now queue.Time) (*view, error) {
 	v := &view{
-		name: name, now: now,
-		in: map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{}, left: map[session.ID]time.Duration{},
+		now: now,
+		in:  map[store.ID]session.ID{}, kept: map[store.ID]session.ID{}, wish: map[store.ID]int64{}, stored: map[store.ID]bool{}, left: map[session.ID]time.Duration{},
 	}
 	if len(data) == 0 {
 		return v, nil
 	}
-	where := fmt.Sprintf("the record of %q", name)
 	if data[0] > form {
-		return nil, store.NewerFormError(where, int(data[0]), form)
+		return nil, store.NewerFormError("its record", int(data[0]), form)
 	}
 	v.had = true
 	r := reader{b: data[1:], bad: data[0] != form}
@@ -170,7 +169,7 @@ func decode(name string, data []byte, now queue.Time) (*view, error) {
 		v.now.Clock = max(v.now.Clock, e.Since, e.Expires) //mutant:record-clock-behind-what-is-stored
 	}
 	if r.bad || len(r.b) > 0 {
-		return nil, fmt.Errorf("%w: %s is not of holdfast, or is damaged: it was left alone", store.ErrCorrupt, where)
+		return nil, fmt.Errorf("%w: its record was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt)
 	}
 	for i := range v.q.Entries {
 		if e := &v.q.Entries[i]; e.Expires == 0 {
@@ -238,14 +237,14 @@ func (n *waiter) note() Note {
 	return Note{Key: fmt.Sprintf("%s%016x", n.in, n.number), Data: w}
 }
 
-// parseNote reads what note wrote.
-func parseNote(name string, data []byte) (n waiter, ok bool) {
+// parseNote reads what note wrote, but for the name.
+func parseNote(data []byte) (n waiter, ok bool) {
 	if len(data) == 0 || data[0] != form {
 		return n, false
 	}
 	r := reader{b: data[1:]}
 	ever := time.Duration(unending) * time.Microsecond
-	n.claim = store.Claim{Name: name, ID: store.ID(r.bytes(16)), TTL: ever, PositionTTL: ever}
+	n.claim = store.Claim{ID: store.ID(r.bytes(16)), TTL: ever, PositionTTL: ever}
 	n.in, n.number = session.ID(r.bytes(8)), uint64(r.int())
 	n.claim.Limit, n.claim.Weight, n.claim.Block = r.int(), r.int(), int(r.int())
 	n.claim.MinHold, n.claim.LockDelay = time.Duration(r.int())*time.Microsecond, time.Duration(r.int())*time.Microsecond
@@ -256,9 +255,9 @@ func parseNote(name string, data []byte) (n waiter, ok bool) {
 }
 
 // parseInbox reads the notes of an inbox that are of ours.
-func parseInbox(name string, inbox []Note) (all []waiter) {
+func parseInbox(inbox []Note) (all []waiter) {
 	for i := range inbox {
-		if n, ok := parseNote(name, inbox[i].Data); ok {
+		if n, ok := parseNote(inbox[i].Data); ok {
 			all = append(all, n)
 		}
 	}

@@ -34,7 +34,7 @@ func full(now queue.Time) *view {
 func TestARecordComesBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	v := full(queue.At(time.Now()))
-	back, err := decode("name", v.encode(false), v.now)
+	back, err := decode(v.encode(false), v.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,15 +50,15 @@ func TestADamagedRecordIsCorruptAndANewerOneUnsupported(t *testing.T) {
 	v := full(queue.At(time.Now()))
 	data := v.encode(false)
 	for n := 1; n < len(data); n++ {
-		if _, err := decode("name", data[:n], v.now); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := decode(data[:n], v.now); !errors.Is(err, store.ErrCorrupt) {
 			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
 		}
 	}
-	if _, err := decode("name", append(data, 0), v.now); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := decode(append(data, 0), v.now); !errors.Is(err, store.ErrCorrupt) {
 		t.Fatalf("a byte more: %v", err)
 	}
 	data[0]++
-	if _, err := decode("name", data, v.now); !errors.Is(err, store.ErrUnsupported) {
+	if _, err := decode(data, v.now); !errors.Is(err, store.ErrUnsupported) {
 		t.Fatalf("newer: %v", err)
 	}
 }
@@ -66,8 +66,8 @@ func TestADamagedRecordIsCorruptAndANewerOneUnsupported(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(full(queue.At(time.Now())).encode(false))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = decode("name", data, queue.At(time.Now()))
-		_, _ = parseNote("name", data)
+		_, _ = decode(data, queue.At(time.Now()))
+		_, _ = parseNote(data)
 		ParseNotifications(data, func(Notification) {})
 	})
 }
@@ -77,7 +77,7 @@ func TestTheClockIsNotBehindWhatIsStored(t *testing.T) {
 	t.Parallel()
 	v := full(queue.At(time.Now()))
 	late := queue.Time{Clock: v.now.Clock - 1000, Wall: v.now.Wall}
-	back, err := decode("name", v.encode(false), late)
+	back, err := decode(v.encode(false), late)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,16 +121,16 @@ func TestANoteComesBackAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	ever := time.Duration(unending) * time.Microsecond
 	want := waiter{store.Claim{
-		Name: "a", ID: store.NewProcess().NewID(), TTL: ever, PositionTTL: ever, Limit: store.Full, Weight: store.Full, Block: 4,
+		ID: store.NewProcess().NewID(), TTL: ever, PositionTTL: ever, Limit: store.Full, Weight: store.Full, Block: 4,
 		MinHold: time.Second, LockDelay: time.Minute, Owner: "o", GiveUp: "please",
 	}, session.NewID(), 7}
 	n := want.note()
 	for k := range len(n.Data) {
-		if _, ok := parseNote("a", n.Data[:k]); ok {
+		if _, ok := parseNote(n.Data[:k]); ok {
 			t.Errorf("%d bytes of %d are a note", k, len(n.Data))
 		}
 	}
-	if have, ok := parseNote("a", n.Data); !ok || have != want {
+	if have, ok := parseNote(n.Data); !ok || have != want {
 		t.Fatalf("%+v, want %+v", have, want)
 	}
 }

@@ -93,7 +93,7 @@ func MarksForTest(data []byte) int { return len(mustDecode(data).marks) }
 func EntriesForTest(data []byte) int { return len(mustDecode(data).q.Entries) }
 
 func mustDecode(data []byte) *view {
-	v, err := decode("", data, queue.Time{})
+	v, err := decode(data, queue.Time{})
 	if err != nil {
 		panic(err)
 	}
@@ -134,4 +134,11 @@ func (s *Store) TogetherForTest(a, b store.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims[a].sess == s.claims[b].sess
+}
+
+// ClaimsForTest is how many claims of this process are known.
+func (s *Store) ClaimsForTest() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.claims)
 }

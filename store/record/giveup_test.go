@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -150,6 +151,102 @@ func TestTheDeadAskNobodyToGiveUp(t *testing.T) {
 			m.Lapse(q.Sessions()...)
 			p.renewedAsked(h, "")
 		}
+	})
+}
+
+func reads(c *store.Claim) { c.Weight = 1 }
+
+func upgradeable(c *store.Claim) { c.Weight = store.Upgradeable }
+
+// upgrades asks for an upgrade, which has to wait, and for the other holders to give up.
+func (p *process) upgrades(h store.Hold, turn int32) {
+	p.t.Helper()
+	time.Sleep(moment)
+	h.GiveUp = "please"
+	if a, err := p.Change(p.t.Context(), h, turn, store.Full); err != nil || a.Granted {
+		p.t.Fatalf("upgrade: %+v, %v, want it pending", a, err)
+	}
+}
+
+// Each once for each upgrade; who upgrades is not called itself, and what failed is made up for.
+func TestAnUpgradeThatAsksCallsTheOtherHolders(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
+		p, q := start(t, m, false), start(t, m, false)
+		// Who upgrades has asked while it waited.
+		before := p.takes(p.claim())
+		c := q.claim(upgradeable, asking)
+		q.waits(c)
+		p.releases(before)
+		u := q.takes(c)
+		if r := q.renews(u); r.Err != nil { // from then on it is in the session of what holds
+			t.Fatal(r.Err)
+		}
+		h := p.takes(p.claim(reads))
+		p.renewedAsked(h, "") // and it has heard of the call from before
+		var calls atomic.Int32
+		fate := recordtest.Lost
+		q.client.Fates(func(r recordtest.Request) recordtest.Fate {
+			if r.Op == recordtest.OpCall {
+				calls.Add(1)
+				return fate
+			}
+			return recordtest.Answered
+		})
+		q.upgrades(u, 1)
+		p.renewedAsked(h, "")
+		fate = recordtest.Answered
+		for turn, want := range []int32{1: 2, 3: 3} {
+			if want == 0 {
+				continue
+			}
+			q.upgrades(u, int32(turn))
+			q.upgrades(u, int32(turn))
+			if have := calls.Load(); have != want {
+				t.Fatalf("turn %d: %d calls, want %d", turn, have, want)
+			}
+			p.renewedAsked(h, "please")
+			q.renewedAsked(u, "")
+			if a, err := q.Change(t.Context(), u, int32(turn)+1, store.Upgradeable); err != nil || !a.Granted {
+				t.Fatal(a, err)
+			}
+			p.renewedAsked(h, "")
+		}
+	})
+}
+
+// Of who upgrades the first that asks is behind itself.
+func TestTheDeadAskNobodyThatUpgradesToGiveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Silent: true})
+		p, q := start(t, m, false), start(t, m, false)
+		u := p.takes(p.claim(upgradeable))
+		p.takes(p.claim(reads))
+		p.upgrades(u, 1)
+		p.DoubtForTest()
+		q.waits(q.claim(asking))
+		p.renewedAsked(u, "please")
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		p.renewedAsked(u, "")
+	})
+}
+
+// Nor does an upgrade whose owner has died ask.
+func TestTheDeadWhoUpgradeAskNobodyToGiveUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Silent: true})
+		p, q := start(t, m, false), start(t, m, false)
+		h := p.takes(p.claim(reads))
+		p.DoubtForTest()
+		q.upgrades(q.takes(q.claim(upgradeable)), 1)
+		p.renewedAsked(h, "please")
+		q.client.Cut()
+		m.Lapse(q.Sessions()...)
+		p.renewedAsked(h, "")
 	})
 }
 

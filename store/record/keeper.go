@@ -3,7 +3,6 @@ package record
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -20,11 +19,12 @@ func (s *Store) placeTTL(c *store.Claim) time.Duration {
 // keepers finds the sessions of an ask: the long one, and the short one if it has begun, or is needed, as it is once this was called
 // before. A claim that is there stays where it is, unless it is asked for again for longer than before, or is in one that is suspect.
 func (s *Store) keepers(ctx context.Context, m *localClaim, k *asking) (err error) {
+	place := s.placeTTL(k.c)
 	if k.long == nil {
 		k.long, err = s.sessions.Present(ctx, k.c.TTL)
-		k.short = s.sessions.Begun(s.placeTTL(k.c))
+		k.short = s.sessions.Begun(place)
 	} else {
-		k.short, err = s.sessions.Present(ctx, s.placeTTL(k.c))
+		k.short, err = s.sessions.Present(ctx, place)
 	}
 	if err != nil {
 		return err
@@ -93,25 +93,6 @@ func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*
 		return sess, err
 	}
 	return sess, s.moves(ctx, m, was, sess)
-}
-
-// moves has a claim go into a longer session with the write that follows (law 10). Until
-// that is answered the claim ends with the earlier of the two; so that this is no
-// earlier than its owner was told, the longer one is renewed first.
-func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
-	before := from.State()
-	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
-		if st = to.Wait(ctx, to.Renew()); st.Over || st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
-			return fmt.Errorf("%w: a session of %v could not be renewed", store.ErrUnavailable, to.TTL)
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m.moving != to {
-		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer tells //mutant:record-third-session-is-forgotten
-		m.moving, m.toCalls = to, to.State().Calls
-	}
-	return nil
 }
 
 // waitInTime waits for the renewal of the session that a hold has just gone into, but for no more than half of what is left of the one

@@ -43,7 +43,9 @@ func (p *process) sends(f func()) (all []recordtest.Op) {
 	})
 	f()
 	p.client.Fates(nil)
-	return all
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(all)
 }
 
 // sendsOnly fails the test unless these are the requests of f.

@@ -306,3 +306,22 @@ var voids = []struct {
 	{"by_call_apart", recordtest.Options{Apart: true, Halves: true}, recordtest.OpJoin},
 	{"by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}, recordtest.OpJoin},
 }
+
+// What has no session to go into was not sent: nothing is remembered of it. It is so of an ask and of an adoption.
+func TestAClaimThatWasNotSentIsForgotten(t *testing.T) {
+	t.Parallel()
+	m := recordtest.NewMemory(recordtest.Options{})
+	p, q := start(t, m, false), start(t, m, false)
+	h := p.takes(p.claim())
+	q.all(recordtest.Lost, recordtest.OpBegin)
+	if a, err := q.Ask(t.Context(), q.claim(named("another"))); err == nil {
+		t.Fatalf("%+v, though it has no session", a)
+	}
+	h.NewID = q.id.NewID()
+	if r := q.renews(h); r.Err == nil {
+		t.Fatal("adopted, though there is no session for it")
+	}
+	if n := q.ClaimsForTest(); n != 0 {
+		t.Errorf("%d claims are remembered", n)
+	}
+}

@@ -185,12 +185,13 @@ type applied struct {
 // passed over has ended for good, by a request before the one that writes (law 2).
 func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
 	for asked := map[session.ID]bool{}; ; {
-		v, err := decode(at, rec.Data, s.present())
+		v, err := decode(rec.Data, s.present())
 		if err != nil {
 			return nil, err
 		}
-		v.of, v.notes, v.traits, v.reportsEnd = rec, parseInbox(at, rec.Inbox), &s.traits, s.reportsEnd
+		v.name, v.of, v.notes, v.traits, v.reportsEnd = at, rec, parseInbox(rec.Inbox), &s.traits, s.reportsEnd
 		v.learn(s.sessions.Known)
+		v.comes = len(batch) > 0 && !slices.ContainsFunc(batch, func(o *op) bool { return !o.asks || o.again && !o.looks }) //mutant:record-comes-and-gives-back
 		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
 		before := v.neighbors()
 		v.settle()

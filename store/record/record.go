@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -145,19 +144,6 @@ func (s *Store) Close() error {
 	defer cancel()
 	s.sessions.Close(ctx)
 	return s.b.Close()
-}
-
-// failed makes an error of the server one for people. What says that the claim is lost, or asked
-// for with another limit, stays what it is.
-func (s *Store) failed(what, at string, err error) error {
-	lost, mismatch := (*store.LostError)(nil), (*store.MismatchError)(nil)
-	switch {
-	case err == nil || err == store.ErrLost || errors.As(err, &lost) || errors.As(err, &mismatch):
-		return err
-	case store.Definite(err), errors.Is(err, store.ErrContended):
-		return fmt.Errorf("%s %q on %s: %w", what, at, s.d.Store, err)
-	}
-	return fmt.Errorf("%w: %s %q on %s: %w", store.ErrUnavailable, what, at, s.d.Store, err)
 }
 
 // poke has what is due looked at anew. It may be called with any lock held.

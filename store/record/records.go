@@ -2,9 +2,6 @@ package record
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -112,77 +109,6 @@ type op struct {
 	goesOn bool  // it is not done by the write that was
 }
 
-// do applies an operation to the record of a name, and returns when the change is
-// stored. The error is that of apply, or the reason why it may not have been done. If ctx
-// ends first that is the error, and what apply has set must not be used.
-func (s *records) do(ctx context.Context, o *op) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	o.ctx, o.done = ctx, make(chan struct{})
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return context.Canceled
-	}
-	n := s.names[o.at]
-	if n == nil {
-		s.forgetSome()
-		n = &name{at: o.at, noted: map[store.ID]bool{}}
-		s.names[o.at] = n
-	}
-	n.users++
-	n.waiting = append(n.waiting, o)
-	if !n.working {
-		n.working = true
-		s.tasks.Go(func() { s.work(n) })
-	}
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		n.users--
-		s.mu.Unlock()
-	}()
-	select {
-	case <-o.done:
-	case <-ctx.Done():
-		if err := s.leaveOp(ctx, n, o); err != nil {
-			return err
-		}
-	}
-	if o.err != nil {
-		return o.err
-	}
-	return o.told
-}
-
-// contended is the error of an operation whose context has ended while the server answered (law 7).
-func contended(ctx context.Context) error {
-	return fmt.Errorf("%w (%w)", store.ErrContended, ctx.Err())
-}
-
-// leaveOp takes an op back, or has the worker know that nobody waits for it, as the context has ended. The
-// error says so; it is nil if the op was done meanwhile.
-func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-o.done:
-		return nil
-	default:
-	}
-	o.left = true
-	if !o.begun {
-		n.waiting = slices.DeleteFunc(n.waiting, func(other *op) bool { return other == o })
-	} else if n.left++; n.left >= len(n.batch) && n.cancel != nil {
-		n.cancel() // nobody waits for any of them
-	}
-	if o.raced {
-		return contended(ctx) //mutant:record-lost-races-are-no-outage
-	}
-	return ctx.Err()
-}
-
 // forgetSome keeps the names from growing without end. records.mu is held.
 func (s *records) forgetSome() {
 	if len(s.names) < maxNames {
@@ -200,88 +126,6 @@ func (s *records) forgetSome() {
 // records.mu is held.
 func (s *records) mayForget(n *name) bool {
 	return n.users == 0 && !n.working && n.pending == nil && len(n.late) == 0 && len(n.noted) == 0
-}
-
-// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
-// reads the inbox and takes in all that is there.
-const looksFirst = 2
-
-// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
-// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
-const oneOf = 8
-
-// place does an ask, and goes on until its claim is in the record itself (law 9): whoever made room
-// may not have seen its note, and who comes later is not to overtake it. taken waits for so long for a notification
-// that the note was taken in. noted: a note was left.
-func (s *records) place(ctx context.Context, o *op, taken func(time.Duration) (bool, error)) (noted bool, err error) {
-	err = s.do(ctx, o)
-	noted = err != nil && store.Definite(err) && o.noted
-	_, peeks := s.b.(Peeker)
-	for tried, rests := 0, err == nil && o.rests; rests; tried++ {
-		noted = true
-		in, err := taken(s.crowded(o.at, tried, o.ahead))
-		if in {
-			return noted, nil
-		}
-		if err == nil {
-			looks := peeks && (tried < looksFirst || rand.N(max(oneOf>>(tried-looksFirst), 1)) > 0)
-			next := &op{at: o.at, apply: o.apply, asks: true, again: true, claim: o.claim, short: o.short, insists: !looks, looks: looks}
-			if err = s.do(ctx, next); err == nil {
-				rests = next.rests
-			}
-		}
-		if err != nil {
-			if !store.Definite(err) {
-				s.settleLater(o.at) //mutant:record-note-is-taken-in-later
-			}
-			return noted, err
-		}
-	}
-	return noted, err
-}
-
-// crowded is how long one of many that have come at once leaves it to the others to take all
-// in: the longer, the more they are.
-func (s *records) crowded(at string, tried, ahead int) time.Duration {
-	s.mu.Lock()
-	many := 0
-	if n := s.names[at]; n != nil {
-		many = n.crowd
-	}
-	s.mu.Unlock()
-	if s.traits.Notifies {
-		many = max(many, 4*fewCome) // as a rule a notification comes before that
-	} else {
-		many = min(many, ahead)
-	}
-	trip := s.roundTrip() * time.Duration(1+min(many, 400)/4) << min(tried, 4)
-	return min(trip+rand.N(2*trip), time.Second)
-}
-
-// settleName takes in what is in the inbox, drops who has died, and grants those that
-// fit then.
-func (s *records) settleName(ctx context.Context, at string) error {
-	return s.do(ctx, &op{at: at, apply: func(v *view) (queue.Change, error) {
-		v.refused = true
-		return v.q.Release(v.now, &store.Hold{Name: v.name})
-	}})
-}
-
-// settleLater has a note taken in whose claim nobody waits for any more, if nobody else
-// does: else it would be taken in at any time.
-func (s *records) settleLater(at string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return
-	}
-	s.tasks.Go(func() {
-		for failed := 0; sleep(s.ctx, s.crowded(at, failed, maxNames)) == nil; failed++ {
-			if s.settleName(s.ctx, at) == nil {
-				return
-			}
-		}
-	})
 }
 
 // took notes how long a request was on its way.
@@ -339,16 +183,5 @@ func (s *records) hear(now int64, heard store.Instant) {
 	age := heard.Sub(s.clockAt)
 	if s.clockAt == 0 || age > clockBest || now >= s.clock+age.Microseconds() { //mutant:record-clock-is-never-set-back
 		s.clock, s.clockAt = now, heard //mutant:record-clock-ahead-of-the-server
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

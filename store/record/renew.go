@@ -221,7 +221,6 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 		kept, err = s.beginKeep(ctx, m)
 	}
 	if err != nil {
-		s.unsent(now)
 		return store.Renewal{Err: err}
 	}
 	if adopts {
@@ -337,7 +336,7 @@ func (s *Store) notRenewed(m *localClaim, got *renewing, err error) error {
 
 // Change implements [store.Store].
 func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
-	if err := store.CheckChange(h.Name, turn, weight); err != nil {
+	if err := store.CheckChange(&h, turn, weight); err != nil {
 		return store.Answer{}, err
 	}
 	m := s.enter(h.Name, h.ID, false)
@@ -358,6 +357,12 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	}})
 	if err != nil {
 		return store.Answer{}, s.failed("change the weight of", h.Name, err)
+	}
+	if h.GiveUp != "" && a.Want > a.Weight && m != nil {
+		if m.upgrade != turn { //mutant:record-upgrade-calls-once-ever
+			m.upgrade, m.uncalled = turn, nil
+		}
+		s.callHolders(ctx, m) //mutant:record-upgrade-calls-nobody
 	}
 	unasked(&a)
 	return a, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -107,7 +108,8 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 		for _, one := range n.doing {
 			n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
 		}
-		if !o.Told && s.othersTakeIn(ctx, n) {
+		recent := n.now.fresh || n.now.Version == "" || store.Now() < n.now.sent.Add(crowdAge) //mutant:record-crowd-of-long-ago
+		if !o.Told && recent && s.othersTakeIn(ctx, n) {
 			return rests, nil
 		}
 	}
@@ -183,6 +185,9 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	if st.Over {
 		return w, nil
 	}
+	// Of a crowd one is first, as a rule another: that it was refused need not be heard from the server. If the note is refused, too, the
+	// record is read, and written.
+	w.Lost = w.Lost || n.crowd > fewCome && !n.now.fresh && store.Now() < n.now.sent.Add(crowdAge) //mutant:record-joins-a-crowd-of-before
 	w.Join, join = &Join{Session: in.ID, Calls: st.Calls}, &late{in: in}
 	for _, o := range n.doing {
 		one := waiter{*o.claim, in.ID, in.Number()}
@@ -191,6 +196,9 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	}
 	return w, join
 }
+
+// crowdAge is for how long it is taken that a crowd is still there, and may be told of whoever comes into it (law 4).
+const crowdAge = time.Second
 
 // needShort reports whether all that is asked for has to wait, and has no session to wait in.
 func needShort(n *name, a *applied) bool {
@@ -218,7 +226,7 @@ func (s *records) anotherIsOldest(ctx context.Context, n *name) bool {
 	if err != nil {
 		return false // what follows fails, too
 	}
-	note, ok := parseNote(n.at, oldest.Data)
+	note, ok := parseNote(oldest.Data)
 	return ok && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim != nil && o.claim.ID == note.claim.ID })
 }
 

@@ -90,7 +90,7 @@ func (s *Store) takeOutPatience(m *localClaim) time.Duration {
 	if m.sess == nil {
 		return longest
 	}
-	return min(max(m.sess.TTL/4, 8*trip), longest) //mutant:record-take-out-hangs
+	return min(max(m.sess.TTL/4, 8*trip)<<min(m.failed, 6), longest) //mutant:record-take-out-hangs
 }
 
 // longestPause is the most between two tries to take a claim out: once the server answers again its name is free soon, for how long
@@ -104,13 +104,13 @@ func longestPause(m *localClaim) time.Duration {
 }
 
 // forGood reports whether the claim needs no taking out any more: its session ended
-// long ago. Store.mu is held.
+// long ago, and whoever waits has asked since. Store.mu is held.
 func (m *localClaim) forGood(now store.Instant) bool {
 	if m.unsure || m.moving != nil || m.sess == nil {
 		return false
 	}
 	st := m.sess.State()
-	return st.Over && now > st.Renewed.Add(st.Lasts+m.sess.TTL)
+	return st.Over && now > st.Renewed.Add(st.Lasts+max(m.sess.TTL, store.MaxPositionTTL)) //mutant:record-take-out-given-up
 }
 
 // What crashed holders left in names that nobody has asked for since is taken out.
@@ -134,7 +134,7 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) {
 		if err != nil || len(r.Data) == 0 { // it is not ours
 			continue
 		}
-		if v, err := decode(r.Name, r.Data, s.records.present()); err != nil || len(v.q.Entries) == 0 {
+		if v, err := decode(r.Data, s.records.present()); err != nil || len(v.q.Entries) == 0 {
 			continue
 		}
 		names++

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/session"
 )
 
 // Law 3.
@@ -312,6 +313,26 @@ func TestATakeOutPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
 		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > ttl/4 {
 			t.Errorf("after %v, want it in %v", d, ttl/4)
+		}
+	})
+}
+
+// A hold that has ended is taken out by its process, until that is done or all who wait have asked again: where the end of a
+// session is not reported, nobody else tells them.
+func TestATakeOutThatFailedIsRepeatedForAsLongAsOthersWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Silent: true, Life: session.ByServerClock, MinTTL: time.Second})
+		p, q := start(t, m, false), start(t, m, true)
+		p.takes(p.claim(lasting(time.Second)))
+		p.client.Fates(func(recordtest.Request) recordtest.Fate { return recordtest.Lost })
+		c := q.claim()
+		q.waits(c)
+		time.Sleep(5 * time.Second) // it has ended, and has been taken out in vain
+		p.client.Fates(nil)
+		time.Sleep(time.Second)
+		if !q.heard(c.ID) {
+			t.Error("who waits is not told")
 		}
 	})
 }

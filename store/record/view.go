@@ -34,8 +34,9 @@ type view struct {
 	refused bool                         // somebody was: it matters whether the holders live
 	again   []store.ID                   // those that wait in the record and ask again
 	all     bool                         // it matters of all entries whether they live
-	asks    bool                         // it matters of the first that asks the holders to give up
+	asks    bool                         // it matters of the first that ask the holders to give up
 	reads   bool                         // nothing is to be written
+	comes   bool                         // nobody does anything but come, or look for its note
 	lately  int64                        // who was granted since then was so a moment ago, see passedOn
 }
 
@@ -101,7 +102,7 @@ func (v *view) refuse(c *store.Claim) {
 	}
 }
 
-// passedOn is since when those were granted, on the clock of the record, of whom who waits and polls need not ask whether they live, if the
+// passedOn is since when those were granted, on the clock of the record, of whom who waits and polls, or comes, need not ask whether they live, if the
 // name goes from hand to hand: somebody has got it a moment ago, and others wait. It has a living holder then as a rule, and if not a later
 // reading finds it. Else it is never, and so it is where the record is ahead of the server's clock.
 func (v *view) passedOn(moment, present int64) int64 {
@@ -110,7 +111,7 @@ func (v *view) passedOn(moment, present int64) int64 {
 		e := &v.q.Entries[i]
 		passed, waits = passed || e.Since > since, waits || !e.Granted
 	}
-	if passed && waits && v.traits.Clock && !v.traits.Notifies { //mutant:record-lately-alone
+	if passed && waits && v.traits.Clock && (v.comes || !v.traits.Notifies) { //mutant:record-lately-alone
 		if v.now.Clock-present <= moment { // else it was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
 			return since
 		}
@@ -168,6 +169,7 @@ func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 		if left, known := v.left[n.in]; known && left <= 0 || v.find(n.claim.ID) != nil {
 			continue
 		}
+		n.claim.Name = v.name
 		a, change, err := v.q.Ask(v.now, v.name, &n.claim)
 		granted = append(granted, change.Woken...)
 		if err != nil {
@@ -186,7 +188,7 @@ func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 // writes asks whether some of them can go: marksAsked, whichever, as most of a crowd live.
 const (
 	maxMarks   = 64
-	marksAsked = 4
+	marksAsked = 2
 )
 
 // askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
@@ -222,8 +224,8 @@ func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 	for i := range v.q.Entries {
 		e := &v.q.Entries[i]
 		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
-		if v.asks && e.GiveUp != nil { //mutant:record-asked-by-the-dead
-			v.asks = false
+		if v.asks && e.Asking(v.now) { //mutant:record-asked-by-the-dead
+			v.asks = e.Granted // that one is not asked itself, but by the first who waits //mutant:record-upgrade-asked-by-the-dead
 			unheard(v.in[e.ID])
 		}
 	}

@@ -91,7 +91,7 @@ func (a *applied) notifications() (all []Notification) {
 	for _, h := range a.granted {
 		n := Notification{Name: h.Name, ID: h.ID, Token: h.Token, N: h.N}
 		if h.Token != 0 {
-			n.Session, n.Asked = a.in[h.ID], a.q.GiveUp() != "" //mutant:record-granted-while-asked-is-told
+			n.Session, n.Asked = a.in[h.ID], a.q.GiveUp(a.now, h.ID) != "" //mutant:record-granted-while-asked-is-told
 		}
 		all = append(all, n)
 	}
@@ -164,14 +164,16 @@ func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
 func (s *Store) watch(m *localClaim, in []session.ID) {
 	slices.SortFunc(in, func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
 	in = slices.Compact(in)
-	if slices.Equal(m.watched, in) {
-		return
-	}
-	s.unwatch(m)
+	was := m.watched
 	m.watched = slices.Clone(in)
+	for _, id := range was {
+		if !slices.Contains(in, id) { //mutant:record-watched-anew
+			s.sessions.Unwatch(id, m.id)
+		}
+	}
 	at := m.name
 	for _, id := range in {
-		if s.sessions.Own(id) == nil {
+		if s.sessions.Own(id) == nil && !slices.Contains(was, id) {
 			s.sessions.Watch(id, m.id, func() { s.endedAhead(at) })
 		}
 	}

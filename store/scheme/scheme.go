@@ -17,6 +17,7 @@ import (
 var (
 	mu      sync.RWMutex
 	openers = map[string]func(rawURL string) (store.Store, error){}
+	absent  = map[string]bool{} // schemes of which an opener only says why there is none
 )
 
 // Register has open open the URLs of the schemes, which are in lower case and
@@ -32,7 +33,7 @@ func Register[S store.Store](open func(rawURL string) (S, error), schemes ...str
 		if scheme == "" || scheme != strings.ToLower(scheme) || strings.Contains(scheme, ":") {
 			panic(fmt.Sprintf("scheme: %q cannot be the scheme of a URL: want it in lower case and without a colon", scheme))
 		}
-		if openers[scheme] != nil {
+		if openers[scheme] != nil && !absent[scheme] {
 			panic(fmt.Sprintf("scheme: %q is registered already", scheme))
 		}
 		openers[scheme] = func(rawURL string) (store.Store, error) {
@@ -41,6 +42,19 @@ func Register[S store.Store](open func(rawURL string) (S, error), schemes ...str
 				return nil, err // not s: a nil pointer in an interface is not nil
 			}
 			return s, nil
+		}
+		delete(absent, scheme)
+	}
+}
+
+// Absent has why say why the URLs of the schemes cannot be opened, unless a store has registered them, or does so later. It may be
+// called by several goroutines at once.
+func Absent(why func(rawURL string) error, schemes ...string) {
+	mu.Lock()
+	defer mu.Unlock()
+	for _, scheme := range schemes {
+		if openers[scheme] == nil {
+			openers[scheme], absent[scheme] = func(rawURL string) (store.Store, error) { return nil, why(rawURL) }, true
 		}
 	}
 }

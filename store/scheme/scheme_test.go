@@ -58,3 +58,22 @@ func TestASchemeIsRegisteredOnceAndInLowerCase(t *testing.T) {
 		}()
 	}
 }
+
+// A store that is linked opens its URLs, whoever says first that it is not there.
+func TestAStoreThatIsLinkedIsNotAbsent(t *testing.T) {
+	why := errors.New("it was left out")
+	open := func(string) (*memstore.Store, error) { return memstore.New(), nil }
+	missing := func(string) error { return why }
+	scheme.Absent(missing, "absent-first", "absent-alone")
+	scheme.Register(open, "absent-first", "absent-last")
+	scheme.Absent(missing, "absent-last")
+	for name, want := range map[string]error{"absent-first": nil, "absent-last": nil, "absent-alone": why} {
+		s, err := scheme.Opener(name)(name + ":")
+		if err != want {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		if s != nil {
+			s.Close()
+		}
+	}
+}

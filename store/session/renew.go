@@ -43,18 +43,6 @@ func (sess *Session) Fresh() *Flight {
 	return s.renew(sess)
 }
 
-// Wait waits for the renewal, if there is one, and says how the session stands then. That
-// the renewal failed is no error: the one before counts.
-func (sess *Session) Wait(ctx context.Context, f *Flight) State {
-	if f != nil {
-		select {
-		case <-f.done:
-		case <-ctx.Done():
-		}
-	}
-	return sess.State()
-}
-
 // RenewAll renews the sessions by requests that are sent from now on: what was done to
 // any of them before is told. It waits for none that cannot be renewed while others can: what that keeps has to leave it,
 // and the time is needed for that.

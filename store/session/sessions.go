@@ -250,6 +250,18 @@ func (sess *Session) State() State {
 	return State{sess.renewed, sess.lasts, sess.calls, sess.failed > 0, sess.suspect, over}
 }
 
+// Wait waits for the renewal, if there is one, and says how the session stands then. That
+// the renewal failed is no error: the one before counts.
+func (sess *Session) Wait(ctx context.Context, f *Flight) State {
+	if f != nil {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+		}
+	}
+	return sess.State()
+}
+
 // Over reports whether the session has ended, as far as this process knows.
 func (sess *Session) Over() bool {
 	sess.set.mu.Lock()

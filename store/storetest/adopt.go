@@ -97,19 +97,13 @@ var adoptPromises = []promise{
 	}},
 	{name: "Adopt_pushes_the_expiry", needs: detaches, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		var k *held
-		t.until("a short hold was adopted in time", func() bool {
-			h := a.wait(a.lock(name, ttl(t.short)))
-			id := b.proc.NewID()
-			hold := h.as(id)
-			hold.TTL = t.long
-			if b.renew(hold) != nil {
-				return false
-			}
-			k = &held{c: b, claim: h.claim, Hold: hold, before: h.before}
-			k.ID, k.NewID, k.claim.ID, k.claim.TTL = id, store.ID{}, id, t.long
-			return true
-		})
+		h := a.take(a.lock(name, ttl(t.short)))
+		id := b.proc.NewID()
+		hold := h.as(id)
+		hold.TTL = t.long
+		t.soonEnough(b.renew(hold) == nil)
+		k := &held{c: b, claim: h.claim, Hold: hold, before: h.before}
+		k.ID, k.NewID, k.claim.ID, k.claim.TTL = id, store.ID{}, id, t.long
 		t.pass()
 		a.refused(a.lock(name, try))
 		k.renewed()
@@ -138,12 +132,9 @@ var adoptPromises = []promise{
 	}},
 	{name: "Detached_a_hold_ends_with_its_TTL", needs: detaches, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		var ref *held
-		t.until("a short hold was detached in time", func() bool {
-			h := a.wait(a.lock(name, ttl(t.short)))
-			ref = &held{c: a, claim: h.claim, Hold: h.as(store.Process{}.NewID())}
-			return a.renew(ref.Hold) == nil
-		})
+		h := a.take(a.lock(name, ttl(t.short)))
+		ref := h.as(store.Process{}.NewID())
+		t.soonEnough(a.renew(ref) == nil)
 		b.wait(b.lock(name)).release()
 		late := store.Hold{Name: name, ID: ref.NewID, Token: ref.Token, TTL: t.long, NewID: b.proc.NewID()}
 		t.isLost(b.renew(late), "adopting too late")

@@ -241,6 +241,9 @@ var breakPromises = []promise{
 		a.refused(w)
 		t.entries(name, one.ID, two.ID, w.ID)
 		st, _ := t.state(name)
+		if len(st.Entries) != 3 {
+			t.Fatalf("listed as %+v, want three entries", st)
+		}
 		if st.Limit != store.Full || st.Last < two.Token {
 			t.Fatalf("limit %d and newest token %d, want %d and at least %d", st.Limit, st.Last, int64(store.Full), two.Token)
 		}

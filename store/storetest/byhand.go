@@ -38,7 +38,7 @@ func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
 	if !a.Granted {
 		t.Fatalf("%q is not granted: %+v", c.Name, a)
 	}
-	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
+	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL, Announce: c.Announce}
 }
 
 // IsLostFor fails the test unless what was done to a hold was lost as an operator broke it for the reason.

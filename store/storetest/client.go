@@ -94,6 +94,7 @@ func withMinHold(d time.Duration) func(*store.Claim) { return func(c *store.Clai
 func withLockDelay(d time.Duration) func(*store.Claim) {
 	return func(c *store.Claim) { c.LockDelay = d }
 }
+func announced(c *store.Claim)                 { c.Announce = true }
 func owned(o store.Owner) func(c *store.Claim) { return func(c *store.Claim) { c.Owner = o.Stored() } }
 func (c *client) lock(name string, with ...func(*store.Claim)) store.Claim {
 	return c.slots(name, store.Full, store.Full, with...)
@@ -137,7 +138,6 @@ func (c *client) ask(claim store.Claim) store.Answer {
 		panic(tooSlow)
 	}
 	if err != nil {
-		inTimeAfter(before, err)
 		c.t.Fatalf("ask: %v, want an answer", err)
 	}
 	c.mu.Lock()
@@ -152,17 +152,6 @@ func (c *client) ask(claim store.Claim) store.Answer {
 	checkAnswer(c.t, claim, a)
 	return a
 }
-
-// inTimeAfter ends a trial in which the store has given up waiting for its server, as a busy machine can have it do. One that fails
-// at once is not waited for.
-func inTimeAfter(before store.Instant, err error) {
-	if errors.Is(err, store.ErrUnavailable) && store.Now().Sub(before) >= slow {
-		panic(tooSlow)
-	}
-}
-
-// slow is how long an operation takes at least that is too slow to tell anything.
-const slow = time.Second
 
 // checkAnswer checks what is so of every answer.
 func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
@@ -212,7 +201,7 @@ func (c *client) take(claim store.Claim) *held {
 	if !a.Granted {
 		c.t.Fatalf("refused, want granted: %+v", a)
 	}
-	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}
+	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL, Announce: claim.Announce}
 	return &held{c: c, claim: claim, Hold: h, n: a.N, from: a.From, before: before, after: time.Now()}
 }
 
@@ -221,7 +210,7 @@ func (c *client) refused(claim store.Claim) store.Answer {
 	c.t.Helper()
 	a := c.ask(claim)
 	if a.Granted {
-		c.t.Fatal("granted, want refused")
+		c.t.Fatalf("granted, want refused")
 	}
 	return a
 }
@@ -265,9 +254,7 @@ func (c *client) renewal(h store.Hold) store.Renewal {
 // renewed renews what must still be held.
 func (h *held) renewed() {
 	h.c.t.Helper()
-	before := store.Now()
 	if err := h.push(h.claim.TTL); err != nil {
-		inTimeAfter(before, err)
 		h.c.t.Fatalf("renew: %v, want it still held", err)
 	}
 }
@@ -275,9 +262,7 @@ func (h *held) renewed() {
 // release gives back what must still be held.
 func (h *held) release() {
 	h.c.t.Helper()
-	before := store.Now()
 	if err := h.c.Release(h.c.t.ctx, h.Hold); err != nil {
-		inTimeAfter(before, err)
 		h.c.t.Fatalf("release: %v", err)
 	}
 }
@@ -285,9 +270,7 @@ func (h *held) release() {
 // withdraw releases with token 0, which is always nil.
 func (c *client) withdraw(claim store.Claim) {
 	c.t.Helper()
-	before := store.Now()
-	if err := c.Release(c.t.ctx, store.Hold{Name: claim.Name, ID: claim.ID}); err != nil {
-		inTimeAfter(before, err)
+	if err := c.Release(c.t.ctx, store.Hold{Name: claim.Name, ID: claim.ID, Announce: claim.Announce}); err != nil {
 		c.t.Fatalf("release with token 0: %v, want nil", err)
 	}
 }
@@ -386,7 +369,9 @@ func (t *trial) expired(claim store.Claim) {
 	t.Helper()
 	if t.lacks(store.PromiseInspect) {
 		d := max(claim.TTL, claim.PositionTTL)
-		time.Sleep(d + d/8 + 2*t.d.Tick + 50*time.Millisecond) // the store's clock may be a little slow
+		d += d/8 + 2*t.d.Tick + 50*time.Millisecond // the store's clock may be a little slow
+		time.Sleep(d)
+		t.judge.waits(d)
 		return
 	}
 	t.until("the entry has expired", func() bool {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -294,13 +295,13 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	ctx, cancel := context.WithCancel(t.ctx)
 	var keeping sync.WaitGroup
 	var slow atomic.Bool // one was over before its owner came to renew it
-	again := func(what string, once func(context.Context) error) {
+	again := func(what string, once func(context.Context) (from store.Instant, err error)) {
 		kept := store.Now() // that long ago at most
 		keeping.Go(func() {
 			for ctx.Err() == nil {
 				one, cancel := t.once()
 				sent := store.Now()
-				err := once(one)
+				from, err := once(one)
 				if cancel(); errors.Is(err, store.ErrLost) && ctx.Err() == nil {
 					if store.Now().Sub(kept) > t.lastsLong()/2 {
 						slow.Store(true)
@@ -311,7 +312,7 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 				}
 				pause := t.lastsLong() / 4
 				if err == nil {
-					kept = sent
+					kept = cmp.Or(from, sent) // its session may have been renewed before
 				} else { // with another pause as long it may be over
 					pause = silent / 10
 				}
@@ -322,14 +323,20 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 			}
 		})
 	}
-	again("the hold", func(ctx context.Context) error { return s.Renew(ctx, []store.Hold{hold})[0].Err })
-	again("the hold of another", func(ctx context.Context) error { return there.Renew(ctx, []store.Hold{theirs})[0].Err })
-	again("what waits", func(ctx context.Context) error {
+	renews := func(s store.Store, h store.Hold) func(context.Context) (store.Instant, error) {
+		return func(ctx context.Context) (store.Instant, error) {
+			r := s.Renew(ctx, []store.Hold{h})[0]
+			return r.From, r.Err
+		}
+	}
+	again("the hold", renews(s, hold))
+	again("the hold of another", renews(there, theirs))
+	again("what waits", func(ctx context.Context) (store.Instant, error) {
 		a, err := s.Ask(ctx, waits)
 		if err == nil && a.Granted {
-			return fmt.Errorf("%w: it is granted", store.ErrLost)
+			err = fmt.Errorf("%w: it is granted", store.ErrLost)
 		}
-		return err
+		return a.From, err
 	})
 	return func() {
 		cancel()

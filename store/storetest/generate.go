@@ -28,10 +28,10 @@ func (d *duel) subjects() {
 	tail := random()
 	d.names = []*subject{
 		{name: "a/" + tail, limit: store.Full},
-		{name: "b {" + tail + "}\x00\n'\"ü🔒", limit: store.Full},
+		{name: longName("b {"+tail+"}\x00\n'\"ü🔒", "ü", store.MaxName), limit: store.Full},
 	}
 	if !d.lacks(store.PromiseSlots) {
-		d.names = append(d.names, &subject{name: "c/" + tail, limit: 3}, &subject{name: "C/" + tail, limit: 2}, &subject{name: "d/" + tail, limit: store.MaxSlots})
+		d.names = append(d.names, &subject{name: longName("c/", tail+"c", 300), limit: 3}, &subject{name: longName("c/", tail+"C", 300), limit: 2}, &subject{name: "d/" + tail, limit: store.MaxSlots})
 	}
 }
 
@@ -80,7 +80,9 @@ func (d *duel) turn() {
 		d.advance(time.Duration(1+d.rng.IntN(4)) * d.unit)
 	case n < 232:
 		d.advance(30 * d.unit)
-	case n < 250:
+	case n < 240:
+		d.leap()
+	case n < 258:
 		d.advance(-time.Duration(1+d.rng.IntN(int(d.unit/d.d.Tick))) * d.d.Tick)
 		d.counts["clock set back"]++
 	}
@@ -110,7 +112,7 @@ func (d *duel) turn() {
 		d.do(op{kind: "ask", side: d.fresh(s), claim: s.claims[len(s.claims)-1].Claim})
 	case n < 43:
 		d.counts["repeats"]++
-		d.maybeAsks(&k.Claim)
+		k.GiveUp = d.asksFor(20)
 		d.do(op{kind: "ask", side: k.side, claim: k.Claim})
 	case n < 56:
 		d.do(d.renewal())
@@ -182,7 +184,9 @@ func (d *duel) fresh(s *subject) int {
 		often = 4
 	}
 	if d.chance(often) && !d.lacks(store.PromiseMinHold) {
-		c.MinHold = d.some(1, 8)
+		if c.MinHold = d.some(1, 8); d.chance(8) && d.ages() {
+			c.MinHold = d.years()
+		}
 	}
 	if d.chance(30) && !d.lacks(store.PromiseLockDelay) {
 		c.LockDelay = d.some(1, 4)
@@ -198,7 +202,7 @@ func (d *duel) fresh(s *subject) int {
 	if c.Limit < store.MaxSlots && d.chance(25) && !d.lacks(store.PromiseTotals) { // of a version with one slot more
 		c.Limit++
 	}
-	d.maybeAsks(&c)
+	c.GiveUp = d.asksFor(20)
 	if len(s.claims) > 12 {
 		i := slices.IndexFunc(s.claims, func(k known) bool { return d.model.entry(s.name, k.ID) == nil })
 		s.claims = slices.Delete(s.claims, max(i, 0), max(i, 0)+1)
@@ -207,11 +211,16 @@ func (d *duel) fresh(s *subject) int {
 	return side
 }
 
-// maybeAsks has the claim ask the holders to give up, now and then.
-func (d *duel) maybeAsks(c *store.Claim) {
-	if c.GiveUp = ""; d.chance(20) {
-		c.GiveUp = "reason " + strings.Repeat("ü'", d.rng.IntN(20))
+// asksFor is why one asks the holders to give up, often times in a hundred; or empty.
+func (d *duel) asksFor(often int) string {
+	if !d.chance(often) {
+		return ""
 	}
+	reason := "reason " + strings.Repeat("ü'", d.rng.IntN(20))
+	if d.chance(20) {
+		reason = "\x01" + reason // as that of a hold begins that was broken with now
+	}
+	return reason
 }
 
 func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
@@ -230,6 +239,9 @@ func (d *duel) claim(side int, name string, limit, weight int64) store.Claim {
 func (d *duel) some(low, high int) time.Duration {
 	if d.c2 != nil { // each is a session
 		return time.Duration(1+d.rng.IntN(2)) * d.unit
+	}
+	if d.chance(4) && d.ages() {
+		return d.years()
 	}
 	by := time.Duration(low+d.rng.IntN(high-low+1)) * d.unit
 	if d.chance(30) {
@@ -333,6 +345,7 @@ func (d *duel) change() {
 			d.counts["late changes"]++
 		}
 	}
+	o.holds[0].GiveUp = d.asksFor(50)
 	d.do(o)
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/store"
@@ -123,6 +124,28 @@ var giveUpPromises = []promise{
 			}
 		}
 	}},
+}
+
+// asks has the changes of the hold ask the others to give up.
+func (h *held) asks(reason string) { h.GiveUp = reason }
+
+// notified waits for a notification of a hold, which has no token.
+func (c *client) notified(h *held) {
+	c.t.Helper()
+	c.t.until("a holder has its notification", func() bool { return len(c.got(h.ID)) > 0 })
+	if all, want := c.got(h.ID), (store.Notification{Name: h.Name, ID: h.ID}); all[0] != want {
+		c.t.Fatalf("notifications %+v, want %+v", all, want)
+	}
+}
+
+// tellsLost renews what must be lost for the reason.
+func (h *held) tellsLost(reason string) {
+	t := h.c.t
+	t.Helper()
+	var lost *store.LostError
+	if err := h.push(h.claim.TTL); !errors.As(err, &lost) || lost.Reason != reason {
+		t.Fatalf("renewal of a broken hold: %v, want it lost for %q", err, reason)
+	}
 }
 
 // asked renews the hold and checks why it is asked to be given up.

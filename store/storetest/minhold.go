@@ -110,11 +110,8 @@ var minHoldPromises = []promise{
 	}},
 	{name: "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", needs: minHold, run: func(t *trial) {
 		a, b := t.client(), t.client()
-		var h *held
-		t.until("a short hold was renewed in time", func() bool {
-			h = a.take(a.lock(t.name(), withMinHold(t.long), ttl(t.short)))
-			return h.push(t.short) == nil
-		})
+		h := a.take(a.lock(t.name(), withMinHold(t.long), ttl(t.short)))
+		t.soonEnough(h.push(t.short) == nil)
 		t.expired(h.claim)
 		r := b.refused(b.lock(h.Name, try))
 		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {

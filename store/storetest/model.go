@@ -10,7 +10,7 @@ import (
 
 // An op is one operation, as it is sent to the store and to the model.
 type op struct {
-	kind   string // ask, poll, renew, change, release or break
+	kind   string // ask, poll, renew, change, release, release all or break
 	side   int    // the process that sends it
 	claim  store.Claim
 	holds  []store.Hold
@@ -48,7 +48,7 @@ func (o op) String() string {
 		fmt.Fprintf(&b, " [name %q, id %v token %d ttl %v used %d owner %q new id %v]", h.Name, h.ID, h.Token, h.TTL, h.Used, h.Owner, h.NewID)
 	}
 	if o.kind == "change" {
-		fmt.Fprintf(&b, " turn %d weight %d", o.turn, o.weight)
+		fmt.Fprintf(&b, " turn %d weight %d give up %q", o.turn, o.weight, o.holds[0].GiveUp)
 	}
 	return b.String()
 }
@@ -110,12 +110,16 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Notificatio
 		}
 	case "change":
 		h := o.holds[0]
+		if m.nobodyAsks {
+			h.GiveUp = ""
+		}
 		out.Answer, change, err = m.queue(h.Name).Change(now, &h, o.turn, o.weight)
 		done(h.Name, change, err)
-	case "release":
-		h := o.holds[0]
-		change, err = m.queue(h.Name).Release(now, &h)
-		done(h.Name, change, err)
+	case "release", "release all":
+		for _, h := range o.holds {
+			change, err = m.queue(h.Name).Release(now, &h)
+			done(h.Name, change, err)
+		}
 	default:
 		change, err = m.queue(o.broken.Name).Break(now, &o.broken)
 		done(o.broken.Name, change, err)

@@ -126,7 +126,9 @@ func comes(name string) int {
 const mutantTest = `package run
 
 import (
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -135,8 +137,11 @@ import (
 )
 
 func TestMutant(t *testing.T) {
-	s := memstore.New()
-	storetest.Run(t, func(*testing.T) store.Store { return s })
+	var stores sync.Map // of the subtests, each in a bubble
+	storetest.Run(t, func(t *testing.T) store.Store {
+		s, _ := stores.LoadOrStore(t, memstore.New())
+		return s.(*memstore.Store)
+	}, synctest.Test)
 	t.Run("comparison", func(t *testing.T) {
 		storetest.Differential(t, storetest.Clocked{TwoClocks: true, OneFloor: true, Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 			s := memstore.NewAt(clock)

@@ -36,7 +36,7 @@ var mutants = []broken{
 	// Repeats.
 	{"ask_after_expiry_appended_anew", []mutant.Edit{mutant.At("ask-after-expiry-appended", mutant.Cond("i >= 0 && q.Entries[i].live(now)"))}},
 	{"a_repeat_appends_twice", []mutant.Edit{mutant.At("ask-after-expiry-appended", mutant.Cond("i >= len(q.Entries)"))}},
-	{"a_repeated_grant_draws_a_new_token", []mutant.Edit{mutant.At("repeated-grant-draws-new", mutant.After("if e.Since != now.Clock {\nq.Last++\ne.Token = q.Last\n}"))}},
+	{"a_repeated_grant_draws_a_new_token", []mutant.Edit{mutant.At("repeated-grant-draws-new", mutant.Stmt("again := e.Expires != now.Clock\nWAS\nif again {\nq.Last++\ne.Token = q.Last\n}"))}},
 	{"a_repeated_ask_moves_to_the_end", []mutant.Edit{mutant.At("repeated-ask-moves-end", mutant.After("moved := *e\nq.drop(i)\nq.Entries = append(q.Entries, moved)"))}},
 	{"a_repeated_ask_keeps_no_position", []mutant.Edit{mutant.At("repeated-ask-moves-end", mutant.Delete())}},
 	{"a_repeated_ask_renews_no_hold", []mutant.Edit{mutant.At("repeated-grant-draws-new", mutant.Stmt("if e.Expires == 0 {\ne.Expires = now.Clock + micros(c.TTL)\n}"))}},
@@ -123,6 +123,14 @@ var mutants = []broken{
 	{"one_holder_alone_is_asked", []mutant.Edit{mutant.At("give-up-asks-those-alive", mutant.Cond("j == 0 && WAS"))}},
 	{"the_last_who_asks_is_heard", []mutant.Edit{mutant.At("renewal-tells-give-up", mutant.Stmt("for j := range q.Entries {\nif reason := q.Entries[j].Asks(); reason != \"\" {\nr.GiveUp = reason\n}\n}"))}},
 	{"a_try_asks_to_give_up", []mutant.Edit{mutant.At("refused-try-leaves-entry", mutant.First("if c.GiveUp != \"\" && len(q.Entries) > 0 {\nchange.Woken = append(change.Woken, store.Notification{Name: name, ID: q.Entries[0].ID})\n}"))}},
+	{"an_upgrade_asks_itself_to_give_up", []mutant.Edit{mutant.At("upgrade-asks-itself", mutant.Cond("e.Asking(now)"))}},
+	{"an_upgrade_that_is_void_asks_on", []mutant.Edit{mutant.At("void-upgrade-asks", mutant.Return("e.GiveUp != nil"))}},
+	{"an_upgrade_asks_nobody", []mutant.Edit{mutant.At("upgrade-asks-each-turn", mutant.Before("h = &store.Hold{Name: h.Name, ID: h.ID, Token: h.Token}"))}},
+	{"an_upgrade_asks_with_each_turn", []mutant.Edit{mutant.At("upgrade-asks-each-turn", mutant.Value("true"))}},
+	{"an_upgrade_is_heard_by_renewals_alone", []mutant.Edit{mutant.At("upgrade-asks-unheard", mutant.Delete())}},
+	{"an_upgrade_notifies_itself", []mutant.Edit{mutant.At("give-up-asks-those-alive", mutant.Cond("e.Granted && e.Broken == nil && e.live(now)"))}},
+	{"an_upgrade_that_was_given_up_has_asked", []mutant.Edit{mutant.At("downgrade-asks", mutant.Delete())}},
+	{"a_list_shows_what_a_void_upgrade_asked", []mutant.Edit{mutant.At("list-shows-void-upgrade-asks", mutant.Delete())}},
 
 	// Changes of weight.
 	{"an_upgrade_is_a_second_entry", []mutant.Edit{mutant.At("upgrade-second-entry", mutant.Stmt("e.Turn = turn\nif weight == store.Full {\nq.Entries = append(q.Entries, Entry{ID: store.NewProcess().NewID(), Limit: store.Full, Weight: store.Full, Want: store.Full, Expires: e.Expires})\ne = &q.Entries[i]\n} else {\ne.Want = int32(weight)\n}"))}},
@@ -197,7 +205,7 @@ var mutants = []broken{
 	{"a_broken_hold_may_be_renewed", []mutant.Edit{mutant.At("broken-hold-may-renewed", mutant.Cond("err == nil && q.Entries[i].Turn < 0"))}},
 	{"a_broken_hold_may_be_asked_for", []mutant.Edit{mutant.At("broken-hold-may-asked", mutant.Cond("!e.live(now)"))}},
 	{"a_broken_hold_cannot_be_released", []mutant.Edit{mutant.At("broken-hold-cannot-released", mutant.After("if e.Broken != nil {\nreturn Change{}, lost(e)\n}"))}},
-	{"a_broken_hold_is_removed", []mutant.Edit{mutant.At("broken-hold-removed", mutant.Cond("b.Now || !b.Now"))}},
+	{"a_broken_hold_is_removed", []mutant.Edit{mutant.At("freed-hold-dropped", mutant.Cond("!b.Now || WAS"))}},
 	{"a_break_forgets_its_reason", []mutant.Edit{mutant.At("break-forgets-reason", mutant.Value(`cmp.Or("broken", b.Reason)`))}},
 	{"a_break_leaves_the_minimum_hold", []mutant.Edit{mutant.At("break-leaves-minimum-hold", mutant.Delete())}},
 	{"a_break_ends_the_lock_delay", []mutant.Edit{mutant.At("break-leaves-minimum-hold", mutant.After("e.LockDelay = 0"))}},
@@ -231,6 +239,19 @@ var mutants = []broken{
 	{"an_ended_context_is_ignored", []mutant.Edit{mutant.At("ended-context-ignored", mutant.Delete())}},
 	{"an_ended_context_is_a_loss", []mutant.Edit{mutant.At("ended-context-loss", mutant.Return("store.ErrLost"))}},
 	{"two_first_ones_at_once_both_insert", []mutant.Edit{mutant.At("names-folded-case", mutant.First("if comes(name) == 40 { // of a crowd: it has looked before the first has inserted\ndelete(s.names, name)\n}"))}},
+
+	// Large numbers.
+	{"an_ask_is_granted_for_an_hour", []mutant.Edit{mutant.At("repeated-grant-draws-new", mutant.Value("max(e.Expires, now.Clock+min(micros(c.TTL), 3_600_000_000))"))}},
+	{"a_renewal_pushes_by_an_hour", []mutant.Edit{mutant.At("renewal-moves-expiry-back", mutant.Value("max(e.Expires, now.Clock+min(micros(h.TTL), 3_600_000_000))"))}},
+	{"a_minimum_hold_is_of_a_minute", []mutant.Edit{mutant.At("owner-kept", mutant.Line("Expires: now.Clock, MinHold: min(micros(c.MinHold), 60_000_000), LockDelay: micros(c.LockDelay), Owner: c.Owner,"))}},
+	{"a_lock_delay_is_of_a_minute", []mutant.Edit{mutant.At("owner-kept", mutant.Line("Expires: now.Clock, MinHold: micros(c.MinHold), LockDelay: min(micros(c.LockDelay), 60_000_000), Owner: c.Owner,"))}},
+	{"a_hold_ends_after_an_hour", []mutant.Edit{mutant.At("expiry-after-crash", mutant.Cond("WAS && (!q.Entries[i].Granted || q.Entries[i].Since+3_600_000_000 > now.Clock)"))}},
+	{"two_hundred_of_a_batch_are_renewed", []mutant.Edit{mutant.At("renewals-in-their-order", mutant.After("if i >= 200 {\nout[i] = store.Renewal{TTL: h.TTL, Weight: 1, Want: 1}\ncontinue\n}"))}},
+	{"long_names_but_the_longest_cut_at_64_bytes", []mutant.Edit{mutant.At("names-folded-case", mutant.First("if len(name) >= 65 && len(name) <= 499 {\nname = name[:64]\n}"))}},
+	{"the_200th_entry_is_overwritten", []mutant.Edit{mutant.At("last-first-out", mutant.After("if n := len(q.Entries); n > 200 {\nq.Entries[199] = q.Entries[n-1]\nq.drop(n - 1)\n}"))}},
+	{"wakes_64_at_most", []mutant.Edit{mutant.At("wakes-most", mutant.Line("for i, h := range change.Woken {\nif i >= 64 {\nbreak\n}"))}},
+	{"a_list_of_100_names_at_most", []mutant.Edit{mutant.At("list-whole", mutant.Return("all[:min(len(all), 100)], nil"))}},
+	{"a_list_of_100_entries_of_a_name_at_most", []mutant.Edit{mutant.At("state-whole", mutant.Before("s.Entries = s.Entries[:min(len(s.Entries), 100)]"))}},
 
 	// Checks.
 	{"a_check_that_tells_nothing", []mutant.Edit{mutant.At("check-tells-nothing", mutant.First("return []store.Finding{}"))}},

@@ -113,13 +113,8 @@ var notificationPromises = []promise{
 		a, b, name := t.client(), t.client().watch(), t.name()
 		stays := a.take(a.slots(name, 2, 1))
 		w := b.slots(name, 2, 1)
-		var goes *held
-		t.until("a waiter came before the hold expired", func() bool {
-			b.withdraw(w)
-			w = b.slots(name, 2, 1)
-			goes = a.wait(a.slots(name, 2, 1, ttl(t.short)))
-			return !b.ask(w).Granted
-		})
+		goes := a.take(a.slots(name, 2, 1, ttl(t.short)))
+		t.soonEnough(!b.ask(w).Granted)
 		t.expired(goes.claim)
 		stays.renewed()
 		b.woken(w)
@@ -169,13 +164,9 @@ var notificationPromises = []promise{
 func (t *trial) finds(find func(*client, *held)) {
 	t.Helper()
 	a, b, c := t.client(), t.client().watch(), t.client()
-	var h *held
-	var w store.Claim
-	t.until("a waiter came before the hold expired", func() bool {
-		h = a.take(a.read(t.name(), ttl(t.short)))
-		w = b.lock(h.Name)
-		return !b.ask(w).Granted
-	})
+	h := a.take(a.read(t.name(), ttl(t.short)))
+	w := b.lock(h.Name)
+	t.soonEnough(!b.ask(w).Granted)
 	t.expired(h.claim)
 	find(c, h)
 	b.woken(w)

@@ -172,6 +172,7 @@ func (t *trial) stays(what string, begin func(d time.Duration) store.Instant, re
 			}
 			last = cmp.Or(from, sent)
 			if sent.Sub(start) > 3*d {
+				t.judge.waits(min(store.Now().Sub(start), 4*d))
 				return
 			}
 		}

@@ -283,6 +283,9 @@ type drawnBy struct {
 	model int64
 }
 
+// crowd is how many hold or wait ahead at least where a refusal may be a moment old; see [store.Answer].
+const crowd = 8
+
 // level compares the tokens of an answer of the store with the model's, and
 // makes both alike in them and in what a session does not tell.
 func (d *duel) level(o op, have, want *outcome) {
@@ -312,6 +315,10 @@ func (d *duel) level(o op, have, want *outcome) {
 		for i := range have.Renewals {
 			d.learn(o.holds[i].Name, cmp.Or(o.holds[i].NewID, o.holds[i].ID), store.Full, store.Full, want.Renewals[i].UpgradeToken, have.Renewals[i].UpgradeToken, 1)
 		}
+	}
+	// In a crowd a refusal may tell what was so a moment before.
+	if h, w := &have.Answer, &want.Answer; o.kind == "ask" && !h.Granted && !w.Granted && h.Holding+h.Waiting >= crowd {
+		h.Holders, h.Holding, h.Waiting, h.Until = w.Holders, w.Holding, w.Waiting, w.Until
 	}
 	// A session may count for less than its server's time-out.
 	if told := &have.Answer; want.Answer.TTL/2 < told.TTL && told.TTL < want.Answer.TTL {

@@ -22,14 +22,31 @@ func TestATrialIsMadeAgainOnlyIfTheStoreWasNotAnswered(t *testing.T) {
 			{store.ErrLost, slow, true},
 			{errors.New("no store says so"), slow, true},
 		} {
-			judged := inTime(&trial{T: t}, func(*trial) {
+			judged := inTime(&trial{T: t}, func(t *trial) {
 				before := store.Now()
 				time.Sleep(c.after)
-				inTimeAfter(before, c.err)
+				t.judge.answered(before, c.err)
+				if t.judge.late() {
+					t.Fatalf("it is told: %v", c.err)
+				}
 			})
 			if judged != c.judged {
 				t.Errorf("%v after %v: judged %v, want %v", c.err, c.after, judged, c.judged)
 			}
+		}
+	})
+}
+
+// In a bubble nothing is slow: trials that never tell anything end there, too.
+func TestTrialsThatTellNothingEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		trials := 0
+		never := func(t *trial) { t.soonEnough(false) }
+		if anyTold(never, func(int) *trial { trials++; return &trial{T: t} }) {
+			t.Error("they told something")
+		}
+		if trials < 10 || trials > 100 {
+			t.Errorf("%d trials in %v", trials, patience)
 		}
 	})
 }

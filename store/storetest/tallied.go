@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -32,10 +33,15 @@ func (d *duel) count(now queue.Time, o op) {
 			held := e.Granted && e.Expires <= now.Clock
 			meets("in the way for a minimum hold", held && e.Shown && e.Since+e.MinHold > now.Clock)
 			meets("in the way for a lock delay", held && e.Expires+e.LockDelay > now.Clock)
+			hour := now.Clock - time.Hour.Microseconds()
+			meets("met a hold of over an hour", e.Granted && e.Since < hour && e.Expires > now.Clock)
+			meets("in the way for a minimum hold of over an hour", held && e.Since < hour && e.Shown && e.Since+e.MinHold > now.Clock)
+			meets("in the way for a lock delay of over an hour", held && e.Expires < hour && e.Expires+e.LockDelay > now.Clock)
 			meets("met a broken hold", e.Broken != nil)
 			meets("met a pending upgrade", e.Granted && e.Want > e.Weight && e.Expires > now.Clock)
 			meets("met a pending upgrade that has expired", e.Granted && e.Want > e.Weight && e.Expires <= now.Clock)
 			meets("met one that asks to give up", !e.Granted && e.GiveUp != nil)
+			meets("met an upgrade that asks to give up", e.Granted && e.Asking(now))
 			meets("met two totals", e.Limit < store.Full && o.kind == "ask" && o.claim.Limit < store.Full && e.Limit != int32(o.claim.Limit))
 			meets("met one that waits for a block", !e.Granted && e.N > 1)
 			if own && len(o.holds) > 0 {
@@ -121,8 +127,20 @@ func (d *duel) floors() map[string]float64 {
 			}
 		}
 	}
+	if !d.lacks(store.PromiseUpgrade) && !d.lacks(store.PromiseGiveUp) {
+		floors["met an upgrade that asks to give up"] = 0.1
+	}
 	if _, ok := d.sides[0].Store.(store.Watcher); ok {
 		floors["wakes"] = 1
+	}
+	if d.ages() {
+		floors["met a hold of over an hour"] = 0.1
+		if !d.lacks(store.PromiseMinHold) {
+			floors["in the way for a minimum hold of over an hour"] = 0.02
+		}
+		if !d.lacks(store.PromiseLockDelay) {
+			floors["in the way for a lock delay of over an hour"] = 0.02
+		}
 	}
 	if d.c2 != nil {
 		for _, timed := range []string{

@@ -8,21 +8,71 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
+// Whoever is watched says so (Announce): a store may notify of nothing else.
 var watchNamePromises = []promise{
 	{name: "who_looks_at_a_name_is_notified_of_each_who_gets_it_and_gives_it_back", names: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		seen := t.looks(t.client(), name) // nobody has used it yet
-		first := seen.changed(func() { seen.h = a.take(a.lock(name)) })
-		w := b.lock(name)
+		first := seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
+		seen.changed(first.release) // nobody waits
+		first = seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
+		w := b.lock(name, announced)
 		b.refused(w)
 		seen.changed(first.release)
 		second := b.take(w)
+		third := b.lock(name, announced)
+		b.refused(third)
 		seen.changed(second.release)
-		seen.changed(func() { a.take(a.lock(name)) })
+		seen.changed(b.take(third).release)
+		seen.changed(func() { a.take(a.lock(name, announced, try)) })
+	}},
+	{name: "who_looks_is_notified_when_many_are_given_back", names: true, run: func(t *trial) {
+		a := t.client()
+		one, two := a.take(a.lock(t.name(), announced)), a.take(a.lock(t.name(), announced))
+		first, second := t.looks(t.client(), one.Name), t.looks(t.client(), two.Name)
+		first.changed(func() { second.changed(func() { a.releaseAll(one, two) }) })
+	}},
+	{name: "who_looks_is_notified_of_who_gets_it_after_an_expiry", names: true, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		a.take(a.lock(name, ttl(t.short))) // it says nothing of its own
+		w := b.lock(name, announced)
+		t.soonEnough(!b.ask(w).Granted) // else nobody gets it later
+		seen := t.looks(t.client(), name)
+		seen.changed(func() { t.until("the next has it", func() bool { return b.ask(w).Granted }) })
+	}},
+	{name: "who_looks_is_notified_of_a_withdrawn_hold", names: true, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		claim := a.lock(name, announced)
+		a.take(claim)
+		seen := t.looks(t.client(), name)
+		seen.changed(func() { a.withdraw(claim) })
+	}},
+	{name: "who_looks_is_notified_of_another_owner", names: true, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name, announced))
+		h.renewed() // as one does that has been held for a while
+		seen := t.looks(t.client(), name)
+		h.Owner = store.Owner{Host: "here", PID: 4711, Program: "storetest", Note: "another note"}.Stored()
+		seen.changed(h.renewed)
+	}},
+	{name: "who_looks_is_notified_of_another_id", names: true, needs: []store.Promise{store.PromiseDetach}, run: func(t *trial) {
+		a, b, name := t.client(), t.client(), t.name()
+		h := a.take(a.lock(name, announced))
+		seen := t.looks(t.client(), name)
+		h = seen.changed(func() { seen.h = a.detach(h) })
+		h = seen.changed(func() { seen.h = b.adopt(h) })
+		seen.changed(h.release)
+	}},
+	{name: "who_looks_is_notified_of_a_release_with_a_minimum_hold", names: true, needs: []store.Promise{store.PromiseMinHold}, run: func(t *trial) {
+		a, name := t.client(), t.name()
+		h := a.take(a.lock(name, announced, withMinHold(t.long)))
+		h.renewed()
+		seen := t.looks(t.client(), name)
+		seen.changed(h.release)
 	}},
 	{name: "who_looks_at_a_name_is_notified_of_a_break", names: true, needs: inspect, run: func(t *trial) {
 		a, name := t.client(), t.name()
-		h := a.take(a.lock(name))
+		h := a.take(a.lock(name)) // whoever breaks does not know whether it is watched
 		seen := t.looks(t.client(), name)
 		seen.changed(func() {
 			err := a.Store.(store.Inspector).BreakHold(t.ctx, store.Break{Name: name, ID: h.ID, Token: h.Token, Reason: "why", Now: true})
@@ -31,6 +81,26 @@ var watchNamePromises = []promise{
 			}
 		})
 	}},
+	{name: "who_looks_at_many_names_is_notified_of_each", names: true, run: func(t *trial) {
+		a, c := t.client(), t.client()
+		gone := t.looks(c, t.name())
+		var all []*look
+		for range 5 {
+			name := t.name()
+			seen := t.looks(c, name)
+			seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
+			all = append(all, seen)
+		}
+		gone.stop()
+		for _, seen := range all {
+			seen.changed(seen.h.release)
+		}
+		for _, seen := range all {
+			seen.stop()
+		}
+		again := t.looks(c, all[0].h.Name)
+		again.changed(func() { again.h = a.take(a.lock(all[0].h.Name, announced)) })
+	}},
 	{name: "who_has_stopped_to_look_at_a_name_is_not_notified", names: true, run: func(t *trial) {
 		a, c, name := t.client(), t.client(), t.name()
 		gone, seen := t.looks(c, name), t.looks(c, name)
@@ -38,7 +108,7 @@ var watchNamePromises = []promise{
 		gone.stop()
 		t.until("what was on its way has come", func() bool {
 			before := gone.n.Load()
-			seen.changed(func() { seen.h = a.take(a.lock(name)) })
+			seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
 			seen.changed(seen.h.release)
 			return gone.n.Load() == before
 		})

@@ -25,7 +25,7 @@ func main() {
 func run() error {
 	var a report.Account
 	if err := json.NewDecoder(os.Stdin).Decode(&a); err != nil || a.Span == nil {
-		return fmt.Errorf("there is no account of a run on stdin, from holdfast run --trace: %v", err)
+		return fmt.Errorf("stdin has no report from holdfast run --trace; only holdfast starts this program: %v", err)
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != a.Version {
 		return fmt.Errorf("holdfast is of version %s and %s of %s: install both from one package", a.Version, report.TraceProgram, info.Main.Version)

@@ -7,15 +7,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // newest are the modules that ask for the newest drivers, or for no driver. All others ask for the oldest that will do.
 var newest = []string{"bench", "cmd/holdfast", "internal/tools"}
 
-// named are the modules in these directories, with commas between them; "oldest" is all that ask for the oldest drivers.
+// named are the modules in these directories, with commas between them; "oldest" is all that ask for the oldest drivers, "adapters" all
+// that adapt holdfast to the libraries of others.
 func named(all []*module, dirs string) (these []*module, err error) {
 	if dirs == "oldest" {
 		return slices.DeleteFunc(slices.Clone(all), func(m *module) bool { return slices.Contains(newest, m.dir) }), nil
+	}
+	if dirs == "adapters" {
+		return slices.DeleteFunc(slices.Clone(all), func(m *module) bool { return !strings.HasPrefix(m.dir, "adapters/") && m.dir != "holdfastprom" }), nil
 	}
 	for dir := range strings.SplitSeq(dirs, ",") {
 		i := slices.IndexFunc(all, func(m *module) bool { return m.dir == dir })
@@ -27,10 +33,10 @@ func named(all []*module, dirs string) (these []*module, err error) {
 	return these, nil
 }
 
-// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, and
-// with the modules of the repository as the tree has them. Tests are run by internal/runtests, which fails on a
+// alone runs the go command in modules by themselves: with the versions that their own go.mod asks for, or with newer the newest
+// of the libraries that it names, and with the modules of the repository as the tree has them. Tests are run by internal/runtests, which fails on a
 // skipped test that had to run.
-func alone(all []*module, dirs string, args []string) error {
+func alone(all []*module, dirs string, args []string, newer bool) error {
 	these, err := named(all, dirs)
 	if err != nil {
 		return err
@@ -43,7 +49,7 @@ func alone(all []*module, dirs string, args []string) error {
 	tests := []string{"run", "./internal/runtests", "-strict", "-root="}
 	var failed []string
 	for i, m := range these {
-		file, err := m.alone(all, filepath.Join(tmp, fmt.Sprint(i)))
+		file, err := m.alone(all, filepath.Join(tmp, fmt.Sprint(i)), newer)
 		if err == nil && args[0] == "test" {
 			tests = append(tests, "-m", m.dir+"="+file)
 			continue
@@ -65,8 +71,8 @@ func alone(all []*module, dirs string, args []string) error {
 	return nil
 }
 
-// alone writes to a directory what -modfile names to have the module by itself.
-func (m *module) alone(all []*module, dir string) (file string, err error) {
+// alone writes to a directory what -modfile names to have the module by itself, with newer with the newest libraries.
+func (m *module) alone(all []*module, dir string, newer bool) (file string, err error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return "", err
 	}
@@ -74,11 +80,42 @@ func (m *module) alone(all []*module, dir string) (file string, err error) {
 		return "", err
 	}
 	file = filepath.Join(dir, "go.mod")
+	if newer {
+		if err := m.newer(file); err != nil {
+			return "", err
+		}
+	}
 	tidy := m.command("go", "mod", "tidy", "-modfile="+file) // what its sum lacks of the others' needs
 	if out, err := tidy.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go mod tidy: %w\n%s", err, out)
 	}
 	return file, nil
+}
+
+// newer has the go.mod ask for the newest of each library of others that it names itself.
+func (m *module) newer(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	parsed, err := modfile.Parse(file, text, nil)
+	if err != nil {
+		return err
+	}
+	get := []string{"get", "-modfile=" + file}
+	for _, r := range parsed.Require {
+		if !r.Indirect && !isOwn(r.Mod.Path) {
+			get = append(get, r.Mod.Path+"@latest")
+		}
+	}
+	if len(get) == 2 {
+		return nil
+	}
+	fmt.Printf("%s: go %s\n", m.dir, strings.Join(get[2:], " "))
+	if out, err := m.command("go", get...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go get of the newest: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // shown runs a command that prints where we do.

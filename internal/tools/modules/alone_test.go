@@ -22,6 +22,42 @@ func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
 	}
 }
 
+// Each adapter is tried with the newest of its library.
+func TestAModuleIsBuiltWithTheNewestLibraries(t *testing.T) {
+	repository(t)
+	others(t, "example.org/library")
+	write(t, "a/go.mod", "module "+own+"/a\n\ngo 1.26.0\n\nrequire (\n\t"+own+" v0.0.0\n\texample.org/library v1.0.0\n)\n")
+	write(t, "a/a.go", "package a\n\nimport (\n\tx \"example.org/library\"\n\t\""+own+"\"\n)\n\nvar N = x.N() + holdfast.N\n")
+	is := func(version string) []string { // of another version it is an error
+		return []string{"list", "-m", "-f", `{{if ne .Version "` + version + `"}}{{index .Path 999}}{{end}}`, "example.org/library"}
+	}
+	for version, command := range map[string]string{"v1.0.0": "alone", "v1.1.0": "newest"} {
+		if err := run(append([]string{command, "a"}, is(version)...)); err != nil {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	t.Chdir("a")
+	if text, err := os.ReadFile("go.mod"); err != nil || !strings.Contains(string(text), "library v1.0.0") {
+		t.Errorf("its own go.mod became\n%s (%v)", text, err)
+	}
+}
+
+func TestTheAdaptersAreTriedWithTheNewestLibraries(t *testing.T) {
+	t.Chdir("../../..")
+	all, err := find(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	these, err := named(all, "adapters")
+	if err != nil || len(these) < 12 {
+		t.Errorf("%d modules (%v), want the eleven adapters and holdfastprom", len(these), err)
+	}
+	parts, err := os.ReadFile("scripts/nightly-parts")
+	if err != nil || !strings.Contains(string(parts), "modules newest adapters test ") {
+		t.Errorf("make nightly does not try them (%v)", err)
+	}
+}
+
 func TestAModuleThatIsNotThereIsRefused(t *testing.T) {
 	repository(t)
 	for _, dirs := range []string{"b", ".,b", "", "a,"} {

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// asksFor is what each published module may ask for in a version of its own: its driver. etcd's names a gRPC with a known hole.
+// asksFor is what each published module may ask for in a version of its own: its driver, and what a driver names in a version
+// with a known hole, as etcd's does gRPC and certmagic golang.org/x/net.
 var asksFor = map[string][]string{
 	".":                          {"golang.org/x/sys"},
 	"redisstore":                 {"github.com/redis/go-redis/v9"},
@@ -23,9 +24,10 @@ var asksFor = map[string][]string{
 	"etcdstore":                  {"go.etcd.io/etcd/client/v3", "google.golang.org/grpc"},
 	"zkstore":                    {"github.com/go-zookeeper/zk"},
 	"natsstore":                  {"github.com/nats-io/nats.go"},
+	"s3store":                    {"github.com/aws/aws-sdk-go-v2", "github.com/aws/aws-sdk-go-v2/config", "github.com/aws/aws-sdk-go-v2/service/s3"},
 	"holdfastprom":               {"github.com/prometheus/client_golang"},
 	"open/all":                   nil,
-	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic"},
+	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic", "golang.org/x/net"},
 	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3", "github.com/kr/text"}, // kr/text: of the tests of what goose tests with, in no program
 	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
 	"adapters/holdfasttusd":      {"github.com/tus/tusd/v2"},
@@ -43,6 +45,7 @@ var asksFor = map[string][]string{
 var ofDrivers = map[string][]string{
 	"adapters/holdfastgoose": {"modernc.org/sqlite"},
 	"etcdstore":              {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
+	"s3store":                {"github.com/aws/smithy-go"},
 	"prove":                  {"github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/redis/go-redis/v9", "google.golang.org/grpc", "golang.org/x/sys"},
 }
 

@@ -3,7 +3,8 @@
 //	modules list                the directory of each, the root first
 //	modules tidy [-diff]        make go.mod and go.sum of each, and go.work.sum, what the code needs; or fail if one is not
 //	modules alone DIRS ARGS...  run go ARGS in the modules in DIRS, with commas between them, each with the versions that it asks for itself;
-//	                            DIRS may be "oldest": all but those that ask for the newest drivers. ARGS of test: flags alone
+//	                            DIRS may be "oldest": all but those that ask for the newest drivers; or "adapters". ARGS of test: flags alone
+//	modules newest DIRS ARGS... the same, with the newest of the libraries that they name themselves
 //	modules behind              fail if the workspace tests an older version of what users get with a module than there is
 //	modules holes [DB]          govulncheck each published module with the versions that it asks for; DB is a URL, or a directory of OSV files
 //	modules proxy DIR VERSION   write to DIR what a module proxy has of them, as if they were tagged
@@ -48,7 +49,9 @@ func run(args []string) error {
 	case len(args) == 2 && args[0] == "tidy" && args[1] == "-diff":
 		return tidy(all, false)
 	case len(args) > 2 && args[0] == "alone":
-		return alone(all, args[1], args[2:])
+		return alone(all, args[1], args[2:], false)
+	case len(args) > 2 && args[0] == "newest":
+		return alone(all, args[1], args[2:], true)
 	case len(args) == 1 && args[0] == "behind":
 		return behind(all)
 	case len(args) >= 1 && len(args) <= 2 && args[0] == "holes":
@@ -60,7 +63,7 @@ func run(args []string) error {
 	case len(args) == 3 && args[0] == "tag" && args[1] == "-do" && semver.Canonical(args[2]) == args[2]:
 		return tag(os.Stdout, all, args[2], true)
 	}
-	return fmt.Errorf("usage: modules list | tidy [-diff] | alone DIRS ARGS... | behind | holes [DB] | proxy DIR VERSION | tag [-do] VERSION; a version is like v1.2.3")
+	return fmt.Errorf("usage: modules list | tidy [-diff] | alone DIRS ARGS... | newest DIRS ARGS... | behind | holes [DB] | proxy DIR VERSION | tag [-do] VERSION; a version is like v1.2.3")
 }
 
 // own is the path of the root module; those of the others begin with it.

@@ -37,10 +37,10 @@ const (
 var etcd = []string{"go.etcd.io/etcd/client/v3/...", "go.etcd.io/etcd/client/pkg/v3/...", "go.etcd.io/etcd/api/v3/...", "google.golang.org/grpc/...", "go.uber.org/zap"}
 
 // contract is what a store is written on.
-var contract = []string{"store", "store/queue", "store/session", "store/record", "store/record/row", "store/scheme", "store/embedded"}
+var contract = []string{"store", "store/queue", "store/session", "store/record", "store/record/row", "store/record/object", "store/scheme", "store/embedded"}
 
 // stores is every store and what opens one.
-var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore"}
+var stores = []string{"memstore", "filestore", "redisstore", "redisstore/redlock", "pgstore", "pgstore/pgadvisory", "mysqlstore", "mssqlstore", "mongostore", "etcdstore", "zkstore", "natsstore", "s3store"}
 
 var rooms = []room{
 	// The core: what every user links.
@@ -50,7 +50,7 @@ var rooms = []room{
 	{[]string{"store"}, []string{"internal/clock"}},
 	{[]string{"store/queue", "store/session", "store/scheme"}, []string{"store"}},
 	{[]string{"store/record"}, []string{"store", "store/queue", "store/session"}},
-	{[]string{"store/record/row"}, []string{"store", "store/session", "store/record"}},
+	{[]string{"store/record/row", "store/record/object"}, []string{"store", "store/session", "store/record"}},
 
 	// Stores, each with its own driver.
 	{[]string{"memstore"}, contract},
@@ -63,6 +63,7 @@ var rooms = []room{
 	{[]string{"etcdstore"}, append(etcd, contract...)},
 	{[]string{"zkstore"}, append([]string{gozk}, contract...)},
 	{[]string{"natsstore"}, append([]string{"github.com/nats-io/nats.go/..."}, contract...)},
+	{[]string{"s3store"}, append([]string{"github.com/aws/aws-sdk-go-v2/...", "github.com/aws/smithy-go/..."}, contract...)},
 
 	// Beside the core, for those who want it, with any store.
 	{[]string{"guard"}, []string{"", "store"}},
@@ -96,6 +97,7 @@ var rooms = []room{
 	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest"}},
 	{[]string{"internal/mongosim"}, []string{"go.mongodb.org/mongo-driver/v2/bson"}},
 	{[]string{"internal/testserver"}, []string{sys}},
+	{[]string{"internal/runtests", "internal/tested"}, []string{"internal/testserver"}},
 	{[]string{"internal/otherprocess"}, nil},
 	{[]string{"internal/mutant"}, []string{"internal/testserver"}},
 	{[]string{"pgstore/internal/pgtest"}, []string{pgx, "store", "internal/testserver"}},

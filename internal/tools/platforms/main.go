@@ -62,8 +62,8 @@ func everything(goos string) (patterns []string) {
 	return patterns
 }
 
-// tagged are the tags by which the command is built without drivers.
-var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files"}
+// tagged are the tags by which the command is built without drivers, or with another.
+var tagged = []string{"holdfast_lean", "holdfast_lean,holdfast_files", "holdfast_s3"}
 
 // withTags are the patterns of the packages that have files which are there only with such a tag.
 var withTags = []string{"./cmd/holdfast/...", "./open/all/...", "./prove/..."}

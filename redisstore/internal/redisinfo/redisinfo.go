@@ -51,7 +51,7 @@ func Replicas(info string) string {
 // Eviction warns of a policy by which the server may drop locks.
 func Eviction(info string) store.Finding {
 	policy := Field(info, "maxmemory_policy")
-	f := store.Finding{About: "eviction", Found: cmp.Or(policy, "not told")}
+	f := store.Finding{About: "eviction", Found: cmp.Or(policy, "unknown")}
 	if policy != "" && policy != "noeviction" {
 		f.Warning = true
 		f.Found = "maxmemory-policy is " + policy + ": when the server's memory is full it may drop locks that are held; set it to noeviction"

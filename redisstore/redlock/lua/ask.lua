@@ -3,7 +3,8 @@
 -- KEYS: 1 the name's; 2 the node's record. ARGV: 1 the entry from its order on,
 -- as if accepted; 2 TTL in µs; 3 place in µs; 4 how long to keep the key, in
 -- ms; 5 the node's record when it is open; 6 "t" for a try, "r" to repair a
--- hold, else empty; 7 why it asks the holders to give up, or empty.
+-- hold, else empty; 7 why it asks the holders to give up, or empty; 8 "announce", if those
+-- who watch the name are to be told, or none.
 -- Answers 'O' accepted, and the clock; 'N' granted, but P is not above last; 'H' P
 -- is too far ahead of the clock; 'R' refused; 'S' an older ask; 'L' lost; 'M' mismatch;
 -- 'Q' the node may have forgotten and grants nothing yet; 'X' another maximum.
@@ -20,6 +21,7 @@ if record == ARGV[5] and (not s or (#s == 11 and string.sub(s, 1, 3) == 'hl1')) 
 	if p > newest --mutant:redlock-alone-above-newest
 		and p + n - 1 <= now + AHEAD then
 		redis.call('SET', KEYS[1], struct.pack('<c3ddd', 'hl1', p + n - 1, now, now + ARGV[2]) .. ARGV[1], 'PX', ARGV[4])
+		if ARGV[8] == 'announce' then redis.pcall('PUBLISH', KEYS[1], '') end --mutant:redlock-free-grant-announced
 		return 'O' .. struct.pack('<d', now)
 	end
 end
@@ -38,6 +40,7 @@ if record ~= ARGV[5] then
 	redis.call('SET', KEYS[2], ARGV[5])
 end
 --@ node.lua
+announces = ARGV[8] == 'announce'
 local new = parse(struct.pack('<dd', now, now) .. ARGV[1], 1)
 if new.p + new.n - 1 > now + AHEAD then return 'H' .. struct.pack('<d', now) end --mutant:redlock-far-ahead
 local own = find(new.id)
@@ -92,6 +95,7 @@ if own.granted then
 		-- for what it had lost; it lowers none.
 		last = math.max(last, own.p + own.n - 1) --mutant:redlock-newest
 		own.accepted, own.since, own.same, own.reason = true, now, false, '' --mutant:redlock-who-holds-asks-nobody
+		news = true --mutant:redlock-grant-is-news
 	end
 	local us = own.accepted and ARGV[2] or ARGV[3]
 	if now + us > own.expires then own.expires, own.same, wrote = now + us, false, true end

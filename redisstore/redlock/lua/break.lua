@@ -5,6 +5,7 @@ local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 --@ node.lua
+announces = true -- it is rare --mutant:redlock-break-announced
 local e, i = find(ARGV[1])
 local token = tonumber(ARGV[2])
 if not (e and e.accepted and ends(e) > now and e.p <= token and token < e.p + e.n) then
@@ -14,6 +15,7 @@ end
 wrote = true
 if ARGV[4] == 'now' then
 	table.remove(q, i)
+	news = true
 else
 	e.reason, e.keep, e.same = ARGV[3], 0, false
 end

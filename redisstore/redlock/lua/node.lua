@@ -2,6 +2,7 @@
 -- is stored, or false, and now is the node's time in µs.
 local last, q, wrote, woken, asked = 0, {}, false, {}, {}
 local added = false -- an entry: that may be refused for want of memory
+local news, announces = false, false -- who holds the name here has changed, or what others see of it; that is published
 local FIXED = '<ddddc32dHBdI4I4I4HB'
 local FULL = 1073741824 -- the limit of a lock
 
@@ -81,6 +82,7 @@ end
 local function drop()
 	for i = #q, 1, -1 do
 		if ends(q[i]) <= now then
+			if q[i].accepted then news = true end
 			table.remove(q, i)
 			wrote = true
 		end
@@ -134,6 +136,7 @@ local function done(answer)
 		redis.pcall('PUBLISH', string.match(KEYS[1], '^[^{]*') .. 'hint:' .. string.sub(e.id, 1, 16),
 			string.format('%.0f ', woken[i] and e.p or -asked.by) .. e.id .. ' ' .. KEYS[1])
 	end
+	if news and announces then redis.pcall('PUBLISH', KEYS[1], '') end --mutant:redlock-announces
 	return answer
 end
 
@@ -181,4 +184,5 @@ end
 local function leave(e)
 	e.expires, e.delay, e.same = now, 0, false
 	wrote = true
+	if e.accepted then news = true end --mutant:redlock-minimum-hold-is-news
 end

@@ -1,7 +1,8 @@
 -- Gives a hold back; or whatever the id has that was asked for with no newer
 -- number than the one given, if that follows "any".
 -- ARGV: 1 id; 2 token, or the newest number; 3 the newest token used of its
--- block, or 0, or "any"; 4 not empty: whatever was asked for before, too.
+-- block, or 0, or "any"; 4 not empty: whatever was asked for before, too;
+-- 5 "announce" as in ask.lua, or none.
 -- Answers '1', or 'A' or 'L' as hold does.
 local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
@@ -20,10 +21,14 @@ if s and #s >= 109 and string.sub(s, 1, 3) == 'hl1' then
 			end
 		end
 		local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL') --mutant:redlock-release-alone
-		if not answer.err then return '1' end -- else save finds out why
+		if not answer.err then -- else save finds out why
+			if ARGV[5] == 'announce' then redis.pcall('PUBLISH', KEYS[1], '') end --mutant:redlock-lone-release-announced
+			return '1'
+		end
 	end
 end
 --@ node.lua
+announces = ARGV[5] == 'announce' --mutant:redlock-release-announced
 local p = tonumber(ARGV[2])
 if ARGV[3] == 'any' then
 	local e = find(ARGV[1])

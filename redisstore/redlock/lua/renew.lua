@@ -2,7 +2,7 @@
 -- ARGV: 1 id; 2 token; 3 TTL in µs; 4 the newest token used of its block, or 0;
 -- 5 another id; 6 another owner; both empty if there is none; 7 "shown", or
 -- empty if the owner has not used the token yet; 8 "tell" to have the entry
--- answered too.
+-- answered too; 9 "announce" as in ask.lua, or none.
 -- Answers '1', with the entry behind its length if it is to be told or a waiter asks to
 -- give up, and then of the first that does its order, its id and why; or 'A' or 'L' as
 -- hold does.
@@ -10,6 +10,7 @@ local s = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]
 --@ node.lua
+announces = ARGV[9] == 'announce'
 local id = ARGV[1]
 if ARGV[5] ~= '' and find(ARGV[5]) then id = ARGV[5] end -- done before: the reply was lost
 local e, lost = hold(id, tonumber(ARGV[2]))
@@ -18,13 +19,17 @@ if e then
 	e.shown, e.same, wrote = e.shown or ARGV[7] ~= '', false, true
 	if now + ARGV[3] > e.expires then e.expires = now + ARGV[3] end
 	local used = ARGV[4] - e.p
-	if used > e.used and used < e.n then e.used = used end
-	if ARGV[6] ~= '' then e.owner = ARGV[6] end
+	if used > e.used and used < e.n then e.used, news = used, true end
+	if ARGV[6] ~= '' and ARGV[6] ~= string.sub(e.s, e.tail, e.text - 1) then
+		e.owner = ARGV[6]
+		news = true --mutant:redlock-note-is-news
+	end
 	if ARGV[5] ~= '' and id ~= ARGV[5] then
 		-- Its place is by the id too.
 		local _, i = find(id)
 		table.remove(q, i)
 		id, e.id = ARGV[5], ARGV[5]
+		news = true --mutant:redlock-another-id-is-news
 		insert(e)
 	end
 end

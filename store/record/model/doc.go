@@ -78,5 +78,5 @@
 // design. An operator who is killed between a break and its call. The adoption of a
 // hold that was not handed on. Two totals together with upgrades. Of asking to give up: the
 // notification that a holder gets besides the call; readings of a holder that fail; one who waits and begins
-// to ask later, or stops; several who ask.
+// to ask later, or stops; several who ask; an upgrade that asks, which is written and then calls as a waiter does.
 package main

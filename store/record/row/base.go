@@ -87,7 +87,7 @@ func (b *Base) Prepare(ctx context.Context, check func() (bool, error), create f
 			return err
 		}
 		if err = create(); err != nil {
-			return fmt.Errorf("a table is not there, or this user may not see it, and it cannot be made; if this user may not, have somebody run what Schema returns: %w", err)
+			return fmt.Errorf("a table is not there, or this user may not see it, and it cannot be created; ask an administrator to run what Schema returns: %w", err)
 		}
 		there, err = check()
 		if err == nil && !there { //mutant:row-made-is-checked
@@ -99,7 +99,7 @@ func (b *Base) Prepare(ctx context.Context, check func() (bool, error), create f
 
 // NotOurs is the error for a table of somebody else.
 func (b *Base) NotOurs(table, why string, args ...any) error {
-	return fmt.Errorf("%w: the table %s of %s: %s: it is not of this holdfast and was left alone; use another (Options.Table), or drop it if nobody needs it",
+	return fmt.Errorf("%w: the table %s of %s: %s: it was not made by this version of holdfast and was not changed; use another (Options.Table), or drop it if nothing else uses it",
 		store.ErrCorrupt, table, b.Address, fmt.Sprintf(why, args...))
 }
 

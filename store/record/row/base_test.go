@@ -94,7 +94,7 @@ func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
 	if f := own.CheckPool(5); f != nil {
 		t.Errorf("a pool of our own: %+v", f)
 	}
-	for want, f := range map[string]store.Finding{"at the first use": CheckTable("t", false, false, "grants"), "may not DELETE": CheckTable("t", true, true, "grants"), "there": CheckTable("t", true, false, "grants")} {
+	for want, f := range map[string]store.Finding{"first use creates it": CheckTable("t", false, false, "grants"), "may not DELETE": CheckTable("t", true, true, "grants"), "exists": CheckTable("t", true, false, "grants")} {
 		if (f.Run == "grants") != (want == "may not DELETE") || !strings.Contains(f.Found, want) || f.Err != nil || f.Warning {
 			t.Errorf("%q: %+v", want, f)
 		}

@@ -11,16 +11,7 @@ import (
 // at half the round trip of what was sent then and answered just now.
 func CheckClock(now int64, sent time.Time) store.Finding {
 	half := time.Since(sent) / 2
-	ahead := time.UnixMicro(now).Sub(sent.Add(half)).Round(100 * time.Microsecond)
-	within := max(half.Round(100*time.Microsecond), 100*time.Microsecond)
-	found := fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)
-	switch {
-	case ahead.Abs() <= within:
-		found = fmt.Sprintf("as this host's, to within %v", within)
-	case ahead < 0:
-		found = fmt.Sprintf("%v behind this host's, to within %v", -ahead, within)
-	}
-	return store.Finding{About: "clock", Found: found}
+	return store.ClockFinding(time.UnixMicro(now).Sub(sent.Add(half)), half)
 }
 
 // CheckRole is the finding of whether the server takes writes; readOnly is what it calls itself if not.
@@ -37,7 +28,7 @@ func (b *Base) CheckDisk(setting, run string) store.Finding {
 		return store.Finding{About: "disk", Warning: true, Run: run,
 			Found: fmt.Sprintf("%s: when %s or its machine fails it may forget who holds what, and two may hold a name", setting, b.Address)}
 	}
-	return store.Finding{About: "disk", Found: "waits for it"}
+	return store.Finding{About: "disk", Found: "grants wait for the disk"}
 }
 
 // CheckPool warns of a pool of the caller's with a bound, which is the most connections that it may have, or 0: others of
@@ -55,11 +46,11 @@ func (b *Base) CheckPool(most int) []store.Finding {
 func CheckTable(table string, there, keeps bool, grants string) store.Finding {
 	switch {
 	case !there:
-		return store.Finding{About: "table", Found: table + " is made at the first use, as this user may"}
+		return store.Finding{About: "table", Found: table + " does not exist yet; the first use creates it, which this user may do"}
 	case keeps:
-		return store.Finding{About: "table", Found: table + ": this user may not DELETE from it and from its sessions, so rows that are used no more stay", Run: grants}
+		return store.Finding{About: "table", Found: table + ": this user may not DELETE from it and from its sessions, so unused rows are never deleted", Run: grants}
 	}
-	return store.Finding{About: "table", Found: table + ": there, and this user may do what locks need"}
+	return store.Finding{About: "table", Found: table + ": exists, and this user has the rights that locks need"}
 }
 
 // Known returns the error so that it matches one of package store: one that is not definite

@@ -61,7 +61,7 @@ func CheckForm(have, form int64, whole bool) error {
 	case have > form:
 		return store.NewerFormError("its row", int(have), int(form))
 	case !whole || have != form:
-		return fmt.Errorf("%w: its row is not of holdfast, or is damaged: it was left alone; delete it, and its notes, if nobody needs it", store.ErrCorrupt)
+		return fmt.Errorf("%w: its row was not written by holdfast, or is damaged: it was not changed; delete it, and its notes, if nothing else uses it", store.ErrCorrupt)
 	}
 	return nil
 }

@@ -33,14 +33,14 @@ func (f *frontend) expired() int {
 	late := clock.Boot() - end
 	switch {
 	case end == 0: //mutant:front-lock-without-end
-		tell("our process %d, which holds the lock, was stopped or hangs, so a loss would go unseen; killed the command and its children", f.engine)
+		tell("our process %d was stopped or hung, and could not have noticed a loss of the lock; killed the command and its children", f.engine)
 	case late < 0: //mutant:front-killed-in-time
 		tell("our process %d was stopped or hung; killed the command and its children before the lock expired", f.engine)
 	case woke < end:
-		tell("our process %d was stopped or hung; killed the command, but not before the lock expired at %s, and somebody else may have it since",
+		tell("our process %d was stopped or hung; killed the command, but only after the lock expired at %s: another may hold it since",
 			f.engine, time.Now().Add(-late).Format(time.TimeOnly))
 	default:
-		tell("we were stopped, the lock expired at %s, somebody else may have it since; %s",
+		tell("holdfast was stopped; the lock expired at %s, and another may hold it since; %s",
 			time.Now().Add(-late).Format(time.TimeOnly), whatRan(inTime, killed))
 	}
 	return ExitLost
@@ -52,7 +52,7 @@ func (f *frontend) expired() int {
 func whatRan(inTime bool, killed int) string {
 	switch {
 	case !inTime:
-		return "the command may have run until now, and is killed"
+		return "the command may have run until now; killed it"
 	case killed > 0:
 		return fmt.Sprintf("the command was killed before that, but %d outside its group ran on", killed)
 	}
@@ -79,7 +79,7 @@ func (f *frontend) killAll() (killed int) {
 			}
 		}
 		if time.Since(since) > patienceWithTheDead && (f.board.deadline.Load() == 0 || f.board.over()) {
-			tell("processes of the command do not end though they were killed")
+			tell("KILL has not ended all processes of the command yet")
 			break
 		}
 	}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/s3store"
+)
+
+// bareConditional is what a lock of S3 costs at least, and the reference: the object is written if it is not there, and deleted.
+const bareConditional = "If-None-Match + delete"
+
+var onS3 = []contender{
+	onStore(openOnS3),
+	{name: bareConditional, open: openBareConditional, alone: true},
+}
+
+// s3Client is a client with connections of its own.
+func s3Client(addr string) (client *s3.Client, end func()) {
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	return s3.New(s3.Options{
+		Region: testserver.S3Region, BaseEndpoint: aws.String("http://" + addr), UsePathStyle: true, HTTPClient: &http.Client{Transport: transport},
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: testserver.S3Access, SecretAccessKey: testserver.S3Secret}, nil
+		}),
+	}), transport.CloseIdleConnections
+}
+
+func openOnS3(addr string, o *holdfast.Options) (ours, error) {
+	client, end := s3Client(addr)
+	s, err := s3store.New(client, testserver.S3Bucket, nil)
+	return oursOn(s, err, o, end)
+}
+
+// lockBareConditional waits by trying again, so it is for names that nobody else wants.
+type lockBareConditional struct {
+	client *s3.Client
+	end    func()
+}
+
+func openBareConditional(addr string) (locks, error) {
+	client, end := s3Client(addr)
+	return lockBareConditional{client, end}, nil
+}
+
+func (l lockBareConditional) lock(ctx context.Context, name string) (func() error, error) {
+	bucket, key := aws.String(testserver.S3Bucket), aws.String("bare/"+strings.ReplaceAll(name, " ", "_"))
+	for {
+		_, err := l.client.PutObject(ctx, &s3.PutObjectInput{Bucket: bucket, Key: key, IfNoneMatch: aws.String("*"), Body: strings.NewReader("held")})
+		if err == nil {
+			return func() error {
+				_, err := l.client.DeleteObject(context.Background(), &s3.DeleteObjectInput{Bucket: bucket, Key: key})
+				return err
+			}, nil
+		}
+		var answer *smithyhttp.ResponseError
+		if !errors.As(err, &answer) || answer.HTTPStatusCode() != http.StatusPreconditionFailed {
+			return nil, err
+		}
+	}
+}
+
+func (l lockBareConditional) close() error {
+	l.end()
+	return nil
+}
+
+// s3Title is what the rows say of the server.
+const s3Title = "versitygw on the loopback, objects in files, not synced"
+
+func startManyS3(context.Context) (running, error) {
+	server, end, err := startIn(testserver.StartS3)
+	if err != nil {
+		return running{}, err
+	}
+	return running{server.Addr, s3Title, nil, end}, nil
+}
+
+func s3Suite(ctx context.Context, s setup) error {
+	server, stop, err := startIn(testserver.StartS3)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	s = s.at(s3Title)
+	if err := uncontended(ctx, s, "S3", bareConditional, onS3, server.Addr, 1, 64); err != nil {
+		return err
+	}
+	return handoff(ctx, s, "S3", bareConditional, "s3", onS3, server.Addr)
+}

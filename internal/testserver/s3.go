@@ -1,0 +1,123 @@
+package testserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// What a server of S3 that is started here has: a bucket, in this region, and one user, who may do all.
+const (
+	S3Bucket = "locks"
+	S3Region = "us-east-1"
+	S3Access = "testaccess"
+	S3Secret = "testsecret"
+)
+
+// S3 starts a versitygw for this test, a server of S3 that keeps each object in a file of its own; args are arguments besides,
+// of its backend.
+func S3(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return s3Server(t, t.TempDir(), args)
+}
+
+// S3Users is S3 that knows these users as well, each with the secret "secret" and its name. They may do what a policy of the bucket says.
+func S3Users(t testing.TB, names ...string) *Server {
+	t.Helper()
+	type account struct {
+		Access string `json:"access"`
+		Secret string `json:"secret"`
+		Role   string `json:"role"`
+	}
+	all := map[string]account{}
+	for _, name := range names {
+		all[name] = account{name, "secret" + name, "user"}
+	}
+	users, err := json.Marshal(map[string]any{"accessAccounts": all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "users"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "users", "users.json"), users, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s3Server(t, dir, nil)
+}
+
+func s3Server(t testing.TB, dir string, args []string) *Server {
+	t.Helper()
+	s, err := startS3(t, dir, args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+// SharedS3 returns the address of a server of S3 that all tests of this test binary share: use a prefix of your own.
+func SharedS3(t testing.TB) string {
+	t.Helper()
+	return sharedS3.share(t)
+}
+
+var sharedS3 = sharedKind{"s3", func(tb fataler, dir string) (*Server, error) { return startS3(tb, dir, nil) }}
+
+// S3URL is the URL of the bucket of a server. The credentials are put into the environment, where the SDK finds them, with what keeps it
+// from asking the network for others.
+func S3URL(addr string) string {
+	S3Credentials()
+	return "s3://" + S3Bucket + "?region=" + S3Region + "&endpoint=http://" + addr
+}
+
+// S3Credentials puts the user of the servers into the environment.
+func S3Credentials() {
+	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": S3Access, "AWS_SECRET_ACCESS_KEY": S3Secret, "AWS_EC2_METADATA_DISABLED": "true"} {
+		os.Setenv(key, value)
+	}
+}
+
+// StartS3 starts a server of S3 in a directory, for a program that is no test. It stops with Stop; a failure of that panics.
+func StartS3(dir string) (*Server, error) { return startS3(panicker{}, dir, nil) }
+
+func startS3(tb fataler, dir string, args []string) (*Server, error) {
+	return startOnPort(tb, func(port int) (*Server, error) {
+		_, program, err := chosen("s3")
+		if err != nil {
+			return nil, err
+		}
+		for _, sub := range []string{"data/" + S3Bucket, "users"} {
+			if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
+				return nil, err
+			}
+		}
+		addr := "127.0.0.1:" + strconv.Itoa(port)
+		all := append([]string{"--port", addr, "--access", S3Access, "--secret", S3Secret, "--region", S3Region, "--iam-dir", filepath.Join(dir, "users"), "--health", "/health",
+			"--keep-alive", "--quiet", "posix"}, args...)
+		s := &Server{
+			Addr: addr, tb: tb, dir: dir,
+			command: func() *exec.Cmd { return exec.Command(program, append(all, filepath.Join(dir, "data"))...) },
+			ready: func(addr string) error {
+				client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+				r, err := client.Get("http://" + addr + "/health")
+				if err != nil {
+					return err
+				}
+				r.Body.Close()
+				if r.StatusCode != http.StatusOK {
+					return fmt.Errorf("%s", r.Status)
+				}
+				return nil
+			},
+		}
+		return s, s.start()
+	})
+}

@@ -1,0 +1,48 @@
+package natsstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+// The server that leads the bucket is cut off from the others, and goes on talking to its clients: whoever holds a name by it is told before
+// another gets the name by those that are left. Joined again, it has what they have.
+func TestAHolderOnTheLeaderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+	t.Parallel()
+	servers, network := testserver.NATSApart(t, 3)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	const ttl = 6 * time.Second // a busy machine does not lose it before
+	o := &Options{Replicas: 3}
+	see := closing(t, storeOn(t, connect(t, addrs...), o))
+	lockWhenItCan(t, ctx, lockerOn(t, time.Minute, o, addrs...), "another") // the bucket is there
+	at := leader(t, see)
+	var others []string
+	for i, addr := range addrs {
+		if i != at {
+			others = append(others, addr)
+		}
+	}
+	far, near := lockerOn(t, ttl, o, addrs[at]), lockerOn(t, ttl, o, others...)
+	lease := lockWhenItCan(t, ctx, far, "a")
+	network.CutOff(at)
+	next := lockWhenItCan(t, ctx, near, "a")
+	if lease.Valid() {
+		t.Error("the next is in, and the first thinks that it holds the name")
+	}
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %d after %d", next.Token(), lease.Token())
+	}
+	network.Mend(at)
+	released(t, next)
+	if again := lockWhenItCan(t, ctx, far, "a"); again.Token() <= next.Token() {
+		t.Errorf("joined again: token %d after %d", again.Token(), next.Token())
+	}
+}

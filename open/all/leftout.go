@@ -1,0 +1,15 @@
+package all
+
+import (
+	"slices"
+	"strings"
+)
+
+// leftOut has the schemes of the stores whose drivers are not here.
+var leftOut []string
+
+// LeftOut reports whether the driver for a URL was left out of this program by a build tag, or for want of one.
+func LeftOut(url string) bool {
+	scheme, _, _ := strings.Cut(url, ":")
+	return slices.ContainsFunc(leftOut, func(s string) bool { return strings.EqualFold(scheme, s) })
+}

@@ -1,0 +1,29 @@
+//go:build !holdfast_s3 || holdfast_lean
+
+package all
+
+import (
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/scheme"
+)
+
+func init() {
+	leaveOut("with -tags holdfast_s3", map[string][]string{"S3": {"s3"}})
+}
+
+// leaveOut registers the schemes of stores whose drivers are not here, by the name of the store. how says how to build a program that
+// has them.
+func leaveOut(how string, stores map[string][]string) {
+	for driver, schemes := range stores {
+		scheme.Absent(without(driver, how), schemes...)
+		leftOut = append(leftOut, schemes...)
+	}
+}
+
+func without(driver, how string) func(string) error {
+	return func(string) error {
+		return fmt.Errorf("%w: this program was built without the driver of %s: build it %s", store.ErrUnsupported, driver, how)
+	}
+}

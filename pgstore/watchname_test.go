@@ -1,0 +1,255 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// announced is how many times it is told that a name has changed, while something is done.
+func announced(t *testing.T, direct *pgxpool.Pool, name string, do func()) (n int) {
+	t.Helper()
+	c, err := pgx.ConnectConfig(t.Context(), direct.Config().ConnConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := c.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("LISTEN " + nameChannel(name))
+	do()
+	exec("SELECT pg_notify($1, 'done')", nameChannel(name)) // they come in the order in which they were committed
+	for {
+		soon, cancel := context.WithTimeout(t.Context(), patience)
+		got, err := c.WaitForNotification(soon)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Payload == "done" {
+			return n
+		}
+		n++
+	}
+}
+
+func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	direct := poolOn(t, sharedAddr(t))
+	other := tableOn(t, direct, &Options{Schema: s.schema})
+	defer other.Close()
+	for name, says := range map[string]int{"lock": 0, "election": 1} {
+		t.Run(name, func(t *testing.T) { aTerm(t, s, other, direct, says) })
+	}
+}
+
+// aTerm goes through what can become of a name. says is how often each change is announced.
+func aTerm(t *testing.T, s, other *Store, direct *pgxpool.Pool, says int) {
+	name := store.NewProcess().String()
+	announces := func(want int, what string, do func()) {
+		t.Helper()
+		if got := announced(t, direct, name, do); got != want {
+			t.Errorf("%s: announced %d times, want %d", what, got, want)
+		}
+	}
+	claim := func() store.Claim {
+		c := mutex(name)
+		c.Announce = says > 0
+		return c
+	}
+	renew := func(h *store.Hold) {
+		t.Helper()
+		h.TTL = time.Minute
+		if err := s.Renew(t.Context(), []store.Hold{*h})[0].Err; err != nil {
+			t.Fatal(err)
+		}
+	}
+	release := func(h store.Hold) {
+		t.Helper()
+		h.Announce = says > 0
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var h store.Hold
+	announces(says, "a grant of a new name", func() { h = mustHold(t, s, claim()) })
+	announces(0, "renewals", func() { renew(&h); renew(&h); renew(&h) })
+	for i := range 2 {
+		h.Owner = store.Owner{Host: "here", Note: fmt.Sprint("note ", i)}.Stored()
+		announces(says, "another note", func() { renew(&h) })
+		announces(0, "the same note", func() { renew(&h); renew(&h) })
+	}
+	announces(says, "a release", func() { release(h) })
+	announces(says, "a grant of a known name", func() { h = mustHold(t, s, claim()) })
+	one, two, three := claim(), claim(), claim()
+	announces(0, "waiters", func() { mustAsk(t, s, one); mustAsk(t, s, two); mustAsk(t, s, three); mustAsk(t, s, one) })
+	announces(0, "a renewal beside waiters", func() { renew(&h) })
+	announces(0, "who waits leaves", func() { release(store.Hold{Name: name, ID: three.ID}) })
+	announces(says, "a release to a waiter", func() { release(h) }) // found by the full statement
+	h = mustHold(t, s, one)
+	announces(says, "a release to the next", func() { release(h) }) // done by the short one
+	announces(says, "who was granted withdraws", func() { release(store.Hold{Name: name, ID: two.ID}) })
+	h, second := mustHold(t, s, claim()), mustHold(t, s, mutex(name+" too"))
+	announces(says, "a release of several", func() {
+		for _, err := range s.ReleaseAll(t.Context(), []store.Hold{h, second}) { // one alone has a statement of its own
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	h = mustHold(t, s, claim())
+	announces(0, "a try in vain", func() {
+		c := claim()
+		c.Try = true
+		mustAsk(t, s, c)
+	})
+	to := h
+	to.NewID = store.Process{}.NewID()
+	announces(says, "another id", func() { renew(&to) })
+	to.ID, to.NewID = to.NewID, store.ID{}
+	announces(1, "a break", func() {
+		if err := other.BreakHold(t.Context(), store.Break{Name: name, ID: to.ID, Token: h.Token, Now: true}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	announces(says, "a grant beside what was broken", func() { mustHold(t, s, claim()) })
+}
+
+func election(name string) store.Claim {
+	c := mutex(name)
+	c.Announce = true
+	return c
+}
+
+// watched counts how often the name is told to have changed.
+func watched(t *testing.T, s *Store, name string) (n *atomic.Int64, stop func()) {
+	t.Helper()
+	n = new(atomic.Int64)
+	stop, err := s.WatchName(t.Context(), name, func() { n.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, stop
+}
+
+// Who waits, and who watches, hear on one connection. It lasts for as long as there is somebody.
+func TestAllThatAStoreListensToIsOnOneConnection(t *testing.T) {
+	t.Parallel()
+	addr := testserver.Postgres(t).Addr
+	direct := poolOn(t, addr)
+	s := tableOn(t, poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "ours" }), nil)
+	defer s.Close()
+	s.pingEvery = time.Hour // so the newest statement of who listens is that
+	listening := func(what string) int {
+		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'ours' AND query ~ '"+what+"'")
+	}
+	n, one := watched(t, s, "one")
+	_, too := watched(t, s, "one")
+	_, two := watched(t, s, "two")
+	if got := listening("LISTEN"); got != 1 {
+		t.Errorf("%d connections listen, want 1", got)
+	}
+	too()
+	mustHold(t, s, election("one"))
+	until(t, "who watches still is told", func() bool { return n.Load() > 0 })
+	one()
+	until(t, "one name is listened to no more", func() bool { return listening("UNLISTEN \""+nameChannel("one")) == 1 })
+	two()
+	until(t, "nobody listens", func() bool { return listening("LISTEN") == 0 })
+	next := mailboxOf(t, s)
+	handOver(t, s, "after that", next)
+	n, again := watched(t, s, "one")
+	defer again()
+	if got := listening("LISTEN"); got != 1 {
+		t.Errorf("%d connections listen, want 1", got)
+	}
+	handOver(t, s, "beside one who watches", next)
+	if n.Load() != 0 {
+		t.Error("one name is taken for another")
+	}
+	again()
+	until(t, "one name is listened to no more", func() bool { return listening("UNLISTEN \""+nameChannel("one")) == 1 })
+	handOver(t, s, "who waits goes on to listen", next)
+}
+
+func TestWhoWatchesANameIsToldThatItMayHaveMissedSomething(t *testing.T) {
+	t.Parallel()
+	server := testserver.Postgres(t)
+	direct := poolOn(t, server.Addr)
+	s := tableOn(t, poolOn(t, server.Addr), nil)
+	defer s.Close()
+	n, stop := watched(t, s, "n")
+	defer stop()
+	for range 2 {
+		before := n.Load()
+		until(t, "the connection that listens is ended", func() bool {
+			return pgtest.One[int](t, direct, "SELECT count(pg_terminate_backend(pid))::int FROM pg_stat_activity WHERE query LIKE 'LISTEN%'") == 1
+		})
+		until(t, "it is told once it can be told again", func() bool { return n.Load() > before })
+		before = n.Load()
+		h := mustHold(t, s, election("n"))
+		until(t, "it is told of a grant", func() bool { return n.Load() > before })
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhereNobodyCanListenNoNameIsWatched(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
+	defer s.Close()
+	if _, err := s.WatchName(t.Context(), "n", func() {}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("with NoListen: %v", err)
+	}
+	through := tableOn(t, poolOn(t, testserver.PgBouncer(t, addr, 4).Addr), &Options{Schema: apart(t, addr)})
+	defer through.Close()
+	if _, err := through.WatchName(t.Context(), "n", func() {}); !errors.Is(err, store.ErrUnsupported) {
+		t.Errorf("through a pooler: %v", err)
+	}
+	closed := tableOn(t, poolOn(t, addr), nil)
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := closed.WatchName(t.Context(), "n", func() {}); err == nil {
+		t.Error("a store that is closed watches a name")
+	}
+}
+
+// What a dead process held is news to those who watch, whoever finds it.
+func TestWhatIsTakenOutIsAnnounced(t *testing.T) {
+	t.Parallel()
+	s := newShared(t)
+	n, stop := watched(t, s, "n")
+	defer stop()
+	c := election("n")
+	c.TTL, c.PositionTTL = 2*time.Second, time.Second
+	h := mustHold(t, s, c)
+	h.TTL = c.TTL
+	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil { // a session keeps it from now on
+		t.Fatal(err)
+	}
+	if len(state(t, s, "n").Entries) != 1 {
+		t.Fatal("it was not held")
+	}
+	until(t, "its grant is told", func() bool { return n.Load() > 0 })
+	before := n.Load()
+	until(t, "nobody renews it, so it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
+	until(t, "it is told", func() bool { return n.Load() > before })
+}

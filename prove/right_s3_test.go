@@ -1,0 +1,13 @@
+//go:build holdfast_s3 && !holdfast_lean
+
+package prove
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+)
+
+func init() {
+	provable = append(provable, rightStore{"S3, on versitygw", func(t *testing.T) string { return testserver.S3URL(testserver.SharedS3(t)) }, false})
+}

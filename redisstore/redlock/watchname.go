@@ -1,0 +1,156 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/redisstore/internal/redisnames"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. It returns once a majority hear; the
+// others follow. What a node publishes is what is so there, so changed is called for each node, and once more when
+// all of them have had the time to do the same: by then it is so on a majority, or is not.
+func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
+	if err := store.CheckName(name); err != nil {
+		return nil, err
+	}
+	need := len(s.nodes)/2 + 1
+	if err := s.ready(ctx, need); err != nil {
+		return nil, s.ended("subscribe to", name, err)
+	}
+	watching, end := context.WithCancel(s.ctx)
+	w := &nameWatch{changed: changed, after: s.timeout, ended: watching}
+	first := make(chan error, len(s.nodes))
+	for _, n := range s.nodes {
+		s.tasks.Go(func() { w.at(n, s.key(name), first) })
+	}
+	stop = func() {
+		end()
+		w.stop()
+	}
+	heard, errs := 0, []error(nil)
+	timer := time.NewTimer(s.timeout)
+	defer timer.Stop()
+	for heard < need && len(errs) <= len(s.nodes)-need {
+		select {
+		case err := <-first:
+			if err == nil {
+				heard++
+			} else {
+				errs = append(errs, err)
+			}
+		case <-timer.C:
+			stop()
+			return nil, s.tooFew("subscribe to", name, heard, need, errs)
+		case <-ctx.Done():
+			stop()
+			return nil, s.ended("subscribe to", name, ctx.Err())
+		case <-s.ctx.Done():
+			stop()
+			return nil, store.ErrClosed
+		}
+	}
+	if heard < need {
+		stop()
+		return nil, s.tooFew("subscribe to", name, heard, need, errs)
+	}
+	return stop, nil
+}
+
+// A nameWatch is one who watches a name on all nodes.
+type nameWatch struct {
+	changed func()
+	after   time.Duration   // by then all nodes have done the same
+	ended   context.Context // with it nobody watches any more
+
+	mu    sync.Mutex
+	timer *time.Timer // the call after that time
+}
+
+// at watches the name on one node, until it is not watched any more. It tells how the first attempt came out; when a later one
+// succeeds something may have been missed.
+func (w *nameWatch) at(n *node, channel string, first chan<- error) {
+	for again := false; ; again = true {
+		stop, err := n.names().Watch(w.ended, channel, w.tell)
+		if !again {
+			if err != nil {
+				err = n.failed(err)
+			}
+			first <- err
+		}
+		if err == nil {
+			if again {
+				w.tell() //mutant:redlock-name-heard-late
+			}
+			<-w.ended.Done()
+			stop()
+			return
+		}
+		select {
+		case <-w.ended.Done():
+			return
+		case <-time.After(mostReopen):
+		}
+	}
+}
+
+// tell calls changed, now and once more later.
+func (w *nameWatch) tell() {
+	w.mu.Lock()
+	if w.ended.Err() != nil {
+		w.mu.Unlock()
+		return
+	}
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.after, func() {
+			if w.ended.Err() == nil {
+				w.changed() //mutant:redlock-name-told-once
+			}
+		})
+	} else {
+		w.timer.Reset(w.after)
+	}
+	w.mu.Unlock()
+	w.changed()
+}
+
+func (w *nameWatch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+// newNames is what is watched on the node: nothing yet.
+func (n *node) newNames() *redisnames.Names {
+	own := n.s.channel(store.NewProcess()) // a connection has to be subscribed to something
+	return &redisnames.Names{
+		Life: n.s.ctx, Tasks: &n.s.tasks, Every: n.s.pingEvery, Least: leastReopen, Most: mostReopen,
+		Try: func(ctx context.Context, sub *redis.PubSub) error { return sub.Ping(ctx) },
+		Open: func(ctx context.Context) (*redis.PubSub, error) {
+			if err := n.isAway(); err != nil { // a connection would be tried in vain, and for long
+				return nil, err
+			}
+			return n.client.Subscribe(ctx, own), nil
+		},
+	}
+}
+
+// isAway is why the node is away, or nil.
+func (n *node) isAway() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.state != down:
+		return nil
+	case n.err == nil:
+		return errors.New("it is away")
+	}
+	return n.err
+}

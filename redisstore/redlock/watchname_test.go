@@ -1,0 +1,140 @@
+package redlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// published is how many messages the nodes were told to publish.
+func published(t *testing.T, servers []*testserver.Server) (all int) {
+	t.Helper()
+	for _, server := range servers {
+		info, err := clientsOf(t, server.Addr)[0].Info(t.Context(), "commandstats").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(info) {
+			n := 0
+			fmt.Sscanf(line, "cmdstat_publish:calls=%d,", &n)
+			all += n
+		}
+	}
+	return all
+}
+
+func election(name string) store.Claim {
+	c := mutex(name)
+	c.Announce = true
+	return c
+}
+
+// Each node publishes what changes there. One that is late is asked once more, and then there is a message more.
+func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{})
+	for name, says := range map[string]int{"lock": 0, "election": len(servers)} {
+		announces := func(want int, what string, do func()) {
+			t.Helper()
+			before := published(t, servers)
+			do()
+			idle(t, s)
+			if got := published(t, servers) - before; got < want || want == 0 && got > 0 {
+				t.Errorf("%s: %s: %d messages, want %d", name, what, got, want)
+			}
+		}
+		claim := func() store.Claim {
+			c := mutex(name)
+			c.Announce = says > 0
+			return c
+		}
+		renew := func(h *store.Hold) {
+			t.Helper()
+			h.TTL = time.Minute
+			if err := s.Renew(t.Context(), []store.Hold{*h})[0].Err; err != nil {
+				t.Fatal(err)
+			}
+			idle(t, s)
+		}
+		release := func(h store.Hold) {
+			t.Helper()
+			if err := s.Release(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var h store.Hold
+		announces(says, "a grant", func() { h = holdOnAll(t, s, claim()) })
+		announces(0, "renewals", func() { renew(&h); renew(&h) })
+		h.Owner = store.Owner{Host: "here", Note: "new"}.Stored()
+		announces(says, "another note", func() { renew(&h) })
+		announces(0, "the same note", func() { renew(&h); renew(&h) })
+		announces(0, "a try in vain", func() {
+			c := claim()
+			c.Try = true
+			mustAsk(t, s, c)
+		})
+		announces(says, "a release", func() { release(h) })
+		h = holdOnAll(t, s, claim())
+		w := claim()
+		mustAsk(t, s, w)
+		idle(t, s)
+		announces(says+len(servers), "a release to a waiter, who is woken", func() { release(h) })
+		announces(says, "the grant that its ask brings", func() { h = holdOnAll(t, s, w) })
+		to := h
+		to.NewID = store.Process{}.NewID()
+		announces(says, "another id", func() { renew(&to) })
+		announces(len(servers), "a break", func() {
+			if err := s.BreakHold(t.Context(), store.Break{Name: name, ID: to.NewID, Token: h.Token, Now: true}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// What one node tells may not be so on a majority yet.
+func TestWhoWatchesIsToldOnceMoreWhenAllNodesHaveHadTheTime(t *testing.T) {
+	t.Parallel()
+	_, s := nodes(t, 3, Options{Timeout: 2 * time.Second})
+	var n atomic.Int64
+	stop, err := s.WatchName(t.Context(), "n", func() { n.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	until(t, "each node is watched", func() bool {
+		for _, node := range s.nodes {
+			if subs, err := node.client.PubSubNumSub(t.Context(), s.key("n")).Result(); err != nil || subs[s.key("n")] != 1 {
+				return false
+			}
+		}
+		return true
+	})
+	n.Store(0)
+	holdOnAll(t, s, election("n"))
+	until(t, "it is told of each node, and once more", func() bool { return n.Load() == int64(len(s.nodes))+1 })
+}
+
+func TestANodeThatWasAwayIsWatchedWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	servers, s := nodes(t, 3, Options{Timeout: 2 * time.Second})
+	servers[2].Kill()
+	var n atomic.Int64
+	stop, err := s.WatchName(t.Context(), "n", func() { n.Add(1) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	servers[2].Restart()
+	until(t, "it is told that it may have missed something", func() bool { return n.Load() > 0 })
+	servers[0].Kill()
+	servers[1].Kill()
+	if _, err := s.WatchName(t.Context(), "m", func() {}); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("with one node of three: %v", err)
+	}
+}

@@ -1,0 +1,38 @@
+//go:build unix
+
+package s3store
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// It makes each connection by the dial that it is given, and tells what came of it in few words.
+func TestAClosedPortIsToldInFewWords(t *testing.T) {
+	testserver.S3Credentials()
+	var dials atomic.Int32
+	s, err := Open("s3://bucket?endpoint=http://"+testserver.ClosedPort(t), func(ctx context.Context, network, addr string) (net.Conn, error) {
+		dials.Add(1)
+		return (&net.Dialer{}).DialContext(ctx, network, addr)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, s)
+	_, err = s.Ask(t.Context(), storetest.Mutex(me, "a"))
+	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), "refused") != 1 || len(err.Error()) > 160 {
+		t.Errorf("%v, want an ErrUnavailable that says once that it was refused", err)
+	}
+	if dials.Load() == 0 {
+		t.Error("it was not dialed")
+	}
+}

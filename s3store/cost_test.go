@@ -1,0 +1,129 @@
+package s3store
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/object"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// A meter counts what a client sends: each PUT and LIST has the price of the one kind, each GET that of the other, and a DELETE none.
+type meter struct {
+	s3.HTTPClient
+	counts *recordtest.Counts
+	sum    *[3]atomic.Int64 // writes and lists, reads, deletes
+}
+
+func (m meter) Do(r *http.Request) (*http.Response, error) {
+	kind := "read"
+	switch {
+	case r.Method == http.MethodPut:
+		m.sum[0].Add(1)
+		kind = "write"
+	case r.Method == http.MethodDelete:
+		m.sum[2].Add(1)
+		kind = "delete"
+	case r.URL.Query().Has("list-type"):
+		m.sum[0].Add(1)
+		kind = "list"
+	default:
+		m.sum[1].Add(1)
+	}
+	_, rest, _ := strings.Cut(r.URL.Query().Get("prefix")+r.URL.Path, "test-")
+	of, known := map[string]string{"n": "record", "j": "note", "s": "session", "c": "calls", "t": "trial"}[strings.Split(rest+"//", "/")[1]]
+	if !known {
+		of = "all"
+	}
+	m.counts.Add(kind + " " + of)
+	return m.HTTPClient.Do(r)
+}
+
+func metered(t *testing.T, addr string, o *Options, m meter) *Store {
+	t.Helper()
+	options := client(t, addr).Options()
+	m.HTTPClient = options.HTTPClient
+	options.HTTPClient = m
+	s, err := New(s3.New(options), testserver.S3Bucket, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// What the page of the stores says of prices counts on this. All is done by one goroutine.
+func TestALockCostsSoManyRequests(t *testing.T) {
+	t.Parallel()
+	addr, o := testserver.SharedS3(t), apart()
+	var sum [3]atomic.Int64
+	m := meter{counts: &recordtest.Counts{}, sum: &sum}
+	a := closing(t, metered(t, addr, o, m))
+	cost := func(what, want string, f func()) {
+		t.Helper()
+		a.b.Finish()
+		for i := range sum {
+			sum[i].Store(0)
+		}
+		f()
+		a.b.Finish()
+		if got := fmt.Sprintf("%d writes and lists, %d reads", sum[0].Load(), sum[1].Load()); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	claim := func(name string) store.Claim {
+		c := storetest.Mutex(me, name)
+		c.TTL = object.MaxTTL // no renewal comes between
+		return c
+	}
+	cycle := func(name string) {
+		h := storetest.MustHold(t, a, claim(name))
+		if err := a.ReleaseAll(t.Context(), []store.Hold{h})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	cost("a process that begins: its trial, its session, and its first lock", "15 writes and lists, 2 reads", func() { cycle("a") })
+	cost("a lock on a name that nobody had", "3 writes and lists, 0 reads", func() { cycle("b") })
+	cost("a lock on a name that this process had before", "3 writes and lists, 0 reads", func() { cycle("b") })
+	other := closing(t, storeOn(t, addr, o))
+	storetest.MustHold(t, other, claim("c"))
+	try := claim("c")
+	try.Try = true
+	cost("a try that is refused", "1 writes and lists, 2 reads", func() { storetest.MustAsk(t, a, try) })
+	cost("one more", "0 writes and lists, 1 reads", func() { storetest.MustAsk(t, a, try) })
+	cost("a poll", "1 writes and lists, 1 reads", func() {
+		if _, err := a.Poll(t.Context(), claim("c")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	cost("a lock of a new process on a name that others had: its trial, its session, the lock", "15 writes and lists, 2 reads", func() {
+		p := metered(t, addr, o, m)
+		h := storetest.MustHold(t, p, claim("b"))
+		if err := p.ReleaseAll(t.Context(), []store.Hold{h})[0]; err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+	})
+	ids := a.Sessions()
+	cost("a renewal", "1 writes and lists, 1 reads", func() {
+		if _, err := a.b.Renew(t.Context(), ids[0]); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Many processes come at once for one name. What each costs does not grow with how many they are.
+func TestACrowdCostsFewRequestsALock(t *testing.T) {
+	addr, o := testserver.SharedS3(t), apart()
+	counts := &recordtest.Counts{}
+	recordtest.Crowd(t, recordtest.CrowdSize(30), counts, func(t *testing.T) store.Store {
+		return metered(t, addr, o, meter{counts: counts, sum: new([3]atomic.Int64)})
+	})
+}

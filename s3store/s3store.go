@@ -1,0 +1,181 @@
+// Package s3store keeps locks in a bucket of S3, by conditional writes. It is a backend of package
+// [github.com/holdfast-go/holdfast/store/record]. It is experimental: it was not tested on Amazon's S3.
+//
+// # Stored form
+//
+// Objects of one bucket, below a prefix ("holdfast/" unless [Options] say otherwise):
+//
+//	n/NAME.lock         a name: a line of JSON, and then its record, as package store/record writes it
+//	j/NAME.lock/N-KEY   notes of waiters that are not in the record yet
+//	s/SESSION           a session: its TTL, and how often it was renewed
+//	c/SESSION           how often a session was called
+//	t/TEXT              a trial, for a moment
+//
+// A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
+// and a hash. The line has v, the version of the form; name, in base64; rev, which each write draws anew, so that no two have the
+// same ETag; idle; and taken, the notes that are in the record and may be below j/ still. Whoever writes a record deletes these
+// after it. Who ends a session deletes it, and so does who finds it over. What crashes have left is deleted by the sweep of
+// another process a day later.
+//
+// # Guarantees
+//
+// Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of package
+// [github.com/holdfast-go/holdfast/store] says. There is no minimum hold and no lock delay: the server tells its time to the second, and
+// they could end early. S3 notifies nobody that asks: waiters poll, in growing pauses.
+//
+// A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was none. Who is
+// refused leaves a note, an object of its own that is in nobody's way. Each request is sent once, whatever the client is set to: what was not
+// answered, package store/record finds out about.
+//
+// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
+// once for all of its claims, by a write that depends on the one before. S3 has no TTLs for objects. So whoever meets an entry asks for its session,
+// and judges it by the server's own time: the Last-Modified of the session, and the Date of the answer. Nobody has to
+// have seen it before: a process that tries once and ends, as from cron, gets what a dead process held as soon as its time is over.
+// Who finds it over closes it, by a write that is refused if it was renewed meanwhile, before anybody is granted what it kept. Both times
+// are cut to the second. So TTLs are whole seconds, the least is five, and a holder counts three seconds less than its TTL: one for
+// each time, and one for the clocks of the many machines that answer for S3, of which none may be further from another than that.
+// A server without these times in its answers is refused: judged by the clock of who asks, what a dead process held would be
+// refused to who tries once, each time.
+//
+// Tokens of a name increase as long as its object is there, and beyond that as long as the server's clock is not behind the newest
+// one.
+//
+// # Requirements
+//
+// S3, or a server that speaks its protocol and does conditional writes: Amazon's since November 2024. Many others ignore the
+// conditions, and would let two in. So before its first write a process makes a trial, and so does holdfast doctor: of four
+// writers at once one must win, and each write whose condition does not hold must fail. Who fails it is refused with
+// an error that says so. What a trial cannot show is whether the server does so through a crash or between several machines of its own.
+//
+// The bucket is there. It has no versioning and never had: each renewal would be kept for ever. No lifecycle rule deletes what is
+// below the prefix, as that would be a lock that somebody holds. Both are found by what the server answers to the trial, and refused; holdfast
+// doctor also reads the rules, if the user may. No replication and no copy of the bucket may be written to: a lock is in one bucket. Nor is
+// it the bucket of a directory (S3 Express) or a multi-region access point: neither was tried.
+//
+// The object of a name that is idle for a day is deleted, by a conditional delete, which Amazon's S3 does in one step. Of other servers that
+// is not known (versitygw 1.8 does it in two), and there such objects stay, of some 100 bytes each.
+//
+// It was tested on versitygw 1.8, which keeps objects in files; not on Amazon's S3 itself.
+//
+// # Rights
+//
+// This policy suffices, with BUCKET and PREFIX (as holdfast/) put in:
+//
+//	{"Version": "2012-10-17", "Statement": [
+//	  {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], "Resource": "arn:aws:s3:::BUCKET/PREFIX*"},
+//	  {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::BUCKET"}]}
+//
+// Without s3:ListBucket S3 answers 403 for an object that is not there. s3:GetLifecycleConfiguration on the bucket lets doctor read the rules.
+package s3store
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/object"
+)
+
+// DefaultPrefix is what all keys begin with unless Options say otherwise.
+const DefaultPrefix = "holdfast/"
+
+// Options of a Store. Nil, and zero fields, mean the defaults.
+type Options struct {
+	// Prefix is what all keys begin with: letters, digits, and -_./ of which the last is a slash, which is added if it is not there;
+	// DefaultPrefix if empty. Stores with different prefixes have nothing to do with each other, unless one begins like the other.
+	Prefix string
+}
+
+// A Store keeps locks in a bucket of S3: a [store.Store] that is also a Poller, an Inspector and a Checker. Its methods are safe for
+// concurrent use.
+type Store struct {
+	*record.Store
+	b *backend
+}
+
+// A backend connects package store/record to S3.
+type backend struct {
+	*object.Backend
+	server *server
+	close  func() // what Open has opened; nil: nothing
+}
+
+var _ interface {
+	record.Backend
+	record.Peeker
+} = (*backend)(nil)
+
+// New returns a Store in the bucket, which must be there. The client stays the caller's. Its retries and its settings of
+// checksums do not matter. New does no I/O. The error matches store.ErrInvalid.
+func New(client *s3.Client, bucket string, o *Options) (*Store, error) {
+	b, err := newBackend(client, bucket, o)
+	if err != nil {
+		return nil, err
+	}
+	return storeOf(b), nil
+}
+
+func storeOf(b *backend) *Store { return &Store{record.New(b), b} }
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) {
+	prefix := DefaultPrefix
+	if o != nil && o.Prefix != "" {
+		prefix = strings.TrimSuffix(o.Prefix, "/") + "/"
+	}
+	switch {
+	case client == nil:
+		return nil, fmt.Errorf("%w: the S3 client is nil", store.ErrInvalid)
+	case len(bucket) < 3 || len(bucket) > 255 || strings.Trim(bucket, letters+"-_.") != "":
+		return nil, fmt.Errorf("%w: %.80q is no bucket of S3: want letters, digits, and -_. alone", store.ErrInvalid, bucket)
+	case len(prefix) > 200 || strings.HasPrefix(prefix, "/") || strings.Contains(prefix, "//") || strings.Contains("/"+prefix, "/./") || strings.Contains("/"+prefix, "/../") ||
+		strings.Trim(prefix, letters+"-_./") != "":
+		return nil, fmt.Errorf("%w: %.80q as a prefix of keys: want at most 200 letters, digits, and -_./, none of its parts empty, or only dots", store.ErrInvalid, prefix)
+	}
+	address := "S3, bucket " + bucket + ", prefix " + prefix
+	if at := aws.ToString(client.Options().BaseEndpoint); at != "" {
+		host := "?"
+		if u, err := url.Parse(at); err == nil {
+			host = u.Host
+		}
+		address = "S3 at " + host + strings.TrimPrefix(address, "S3")
+	}
+	server := &server{client, bucket, address}
+	b := &backend{object.New(server, address, prefix), server, nil}
+	b.Atomic = atomically
+	return b, nil
+}
+
+// atomically reports whether the server compares and deletes in one step: Amazon's says so, and of others it is not known.
+func atomically(server string) bool { return server == "AmazonS3" }
+
+// tooCoarse is why there is neither a minimum hold nor a lock delay: each would begin at a time that is up to two seconds old.
+const tooCoarse = "the server tells its time to the second, and may tell an older one: it could end two seconds early"
+
+// Describe implements [record.Backend].
+func (b *backend) Describe() store.Description {
+	return store.Description{
+		Store:  b.Address,
+		Tokens: "when the name's object is lost and the server's clock is behind the newest token",
+		Loses: "nothing that was answered; a server whose clock is set forward, or machines of it whose clocks are more than a second apart, " +
+			"can end a lease early for others",
+		Forgets: []store.Accident{store.AccidentWipe, store.AccidentClockStep},
+		Crash:   store.CrashTTL,
+		Lacks:   map[store.Promise]string{store.PromiseMinHold: tooCoarse, store.PromiseLockDelay: tooCoarse},
+	}
+}
+
+// Close implements [record.Backend]. The client of New stays open.
+func (b *backend) Close() error {
+	err := b.Backend.Close()
+	if b.close != nil {
+		b.close()
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package s3store
+
+import (
+	"context"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "12") // most of them wait most of the time
+	goleak.VerifyTestMain(testserver.Main{M: m})
+}
+
+// clientAs is a client of the server as a user, closed with the test.
+func clientAs(t testing.TB, addr, access, secret string) *s3.Client {
+	t.Helper()
+	c, err := clientOf(t.Context(), &location{bucket: testserver.S3Bucket, region: testserver.S3Region, endpoint: "http://" + addr, pathStyle: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	o := c.Options()
+	o.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: access, SecretAccessKey: secret}, nil
+	})
+	return s3.New(o)
+}
+
+func client(t testing.TB, addr string) *s3.Client {
+	t.Helper()
+	return clientAs(t, addr, testserver.S3Access, testserver.S3Secret)
+}
+
+func storeOn(t testing.TB, addr string, o *Options) *Store {
+	t.Helper()
+	s, err := New(client(t, addr), testserver.S3Bucket, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// apart is a prefix that nobody else uses.
+func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String()} }
+
+// newShared returns a Store on the shared server, closed when the test ends.
+func newShared(t testing.TB) *Store {
+	t.Helper()
+	return closing(t, storeOn(t, testserver.SharedS3(t), apart()))
+}
+
+func closing(t testing.TB, s *Store) *Store {
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// patience bounds the waiting for what must happen.
+var testPatience = func() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
+		return d
+	}
+	return 30 * time.Second
+}()
+
+// until polls for something that must happen.
+func until(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(testPatience); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %v still not: %s", testPatience, what)
+		}
+	}
+}
+
+var me = store.NewProcess()

@@ -1,0 +1,167 @@
+package s3store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/object"
+)
+
+// A server is the object.Server of a bucket.
+type server struct {
+	client  *s3.Client
+	bucket  string
+	address string // for people
+}
+
+// once has each request sent once, whatever the client is set to: what was not answered, package store/record finds out about.
+// The SDK's checksums are left out, as many servers know none in a trailer: the signature covers what is sent.
+func once(o *s3.Options) {
+	o.Retryer = aws.NopRetryer{} //mutant:s3-sent-once
+	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+}
+
+// Get reads a key.
+func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
+	r, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: &key}, once)
+	if isCode(err, "NoSuchKey") {
+		return refusal(err), nil
+	}
+	if err != nil {
+		return object.Object{}, b.failed(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return object.Object{}, b.failed(err)
+	}
+	o := object.Object{Body: body, Version: aws.ToString(r.ETag), Written: aws.ToTime(r.LastModified)}
+	told(&o, r.ResultMetadata, r.VersionId, r.Expiration)
+	if o.Version == "" {
+		return object.Object{}, fmt.Errorf("%w: %s tells no ETag of what it keeps", store.ErrUnsupported, b.address)
+	}
+	return o, nil
+}
+
+// told notes what an answer tells besides.
+func told(o *object.Object, m middleware.Metadata, version, expiration *string) {
+	if r, is := awsmiddleware.GetRawResponse(m).(*smithyhttp.Response); is {
+		o.Now, o.Server = date(r.Header), r.Header.Get("Server")
+	}
+	switch {
+	case aws.ToString(expiration) != "":
+		o.Unfit = "a lifecycle rule of the bucket deletes objects: " + *expiration + "; limit it to another prefix, or use another bucket"
+	case aws.ToString(version) != "":
+		o.Unfit = "the bucket has versioning on, or had it on, so that each renewal would be kept for ever: use a bucket that never had"
+	}
+}
+
+// Put writes a key, if it still has the etag; "" is only if nothing is there.
+func (b *server) Put(ctx context.Context, key string, body []byte, etag string) (object.Object, object.Fate, error) {
+	in := &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(body), IfMatch: &etag} //mutant:s3-write-depends
+	if etag == "" {
+		in.IfMatch, in.IfNoneMatch = nil, aws.String("*") //mutant:s3-first-write-depends
+	}
+	r, err := b.client.PutObject(ctx, in, once)
+	switch {
+	case err == nil:
+		o := object.Object{Version: aws.ToString(r.ETag)}
+		told(&o, r.ResultMetadata, r.VersionId, r.Expiration)
+		if o.Version == "" {
+			return o, 0, fmt.Errorf("%s tells no ETag of what it has written", b.address)
+		}
+		return o, object.Done, nil
+	case isCode(err, "NoSuchKey"), isStatus(err, http.StatusPreconditionFailed):
+		return refusal(err), object.Refused, nil
+	case isCode(err, "ConditionalRequestConflict", "ExistingObjectIsDirectory"): // versitygw says the latter of a directory that it is about to delete
+		return refusal(err), object.Conflict, nil
+	}
+	return object.Object{}, 0, b.failed(err)
+}
+
+// Delete deletes a key, if it still has the etag, unless that is "".
+func (b *server) Delete(ctx context.Context, key, etag string) error {
+	in := &s3.DeleteObjectInput{Bucket: &b.bucket, Key: &key}
+	if etag != "" {
+		in.IfMatch = &etag //mutant:s3-delete-depends
+	}
+	_, err := b.client.DeleteObject(ctx, in, once)
+	if isCode(err, "NoSuchKey", "ConditionalRequestConflict") || isStatus(err, http.StatusPreconditionFailed) {
+		return nil
+	}
+	return b.failed(err)
+}
+
+// List yields the keys with a prefix in their order, without their bodies. An error is the last that it yields.
+func (b *server) List(ctx context.Context, prefix string, most int) iter.Seq2[object.Object, error] {
+	return func(yield func(object.Object, error) bool) {
+		in := &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: &prefix, MaxKeys: aws.Int32(int32(most))}
+		for {
+			r, err := b.client.ListObjectsV2(ctx, in, once)
+			if err != nil {
+				yield(object.Object{}, b.failed(err))
+				return
+			}
+			var answer object.Object
+			told(&answer, r.ResultMetadata, nil, nil)
+			for _, one := range r.Contents {
+				o := object.Object{Key: aws.ToString(one.Key), Version: aws.ToString(one.ETag), Written: aws.ToTime(one.LastModified), Now: answer.Now}
+				if !yield(o, nil) {
+					return
+				}
+			}
+			if !aws.ToBool(r.IsTruncated) || aws.ToString(r.NextContinuationToken) == "" {
+				return
+			}
+			in.ContinuationToken = r.NextContinuationToken
+		}
+	}
+}
+
+// refusal is what an answer tells that is an error: which server it is, and its clock.
+func refusal(err error) (o object.Object) {
+	var answer *smithyhttp.ResponseError
+	if errors.As(err, &answer) && answer.Response != nil {
+		o.Now, o.Server = date(answer.Response.Header), answer.Response.Header.Get("Server")
+	}
+	return o
+}
+
+func date(h http.Header) time.Time {
+	t, _ := http.ParseTime(h.Get("Date"))
+	return t
+}
+
+func isStatus(err error, status int) bool {
+	var answer *smithyhttp.ResponseError
+	return errors.As(err, &answer) && answer.HTTPStatusCode() == status
+}
+
+// isCode reports whether the server has answered with one of these codes.
+func isCode(err error, codes ...string) bool {
+	var e smithy.APIError
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, code := range codes {
+		if e.ErrorCode() == code {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,234 @@
+package s3store
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/object"
+	"github.com/holdfast-go/holdfast/store/session"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted.
+func TestAServerThatIsUnfitIsRefused(t *testing.T) {
+	t.Parallel()
+	last := func(r *http.Request, n int) bool { // what comes when so many writers have been there
+		return r.Method == http.MethodPut && n > 4
+	}
+	for what, c := range map[string]struct {
+		f   *fake
+		why string
+	}{
+		"it ignores If-None-Match": {&fake{ignores: func(r *http.Request) bool { return r.Header.Get("If-None-Match") != "" }}, "If-None-Match"},
+		"it ignores If-Match":      {&fake{ignores: func(r *http.Request) bool { return r.Header.Get("If-Match") != "" }}, "If-Match"},
+		"it makes what is not there": {&fake{ignores: func(r *http.Request) bool {
+			return r.Header.Get("If-Match") != "" && strings.HasSuffix(r.URL.Path, "-none")
+		}}, "was not there"},
+		"it tells no Date":          {&fake{spoils: func(_ *http.Request, h http.Header) { h["Date"] = nil }}, "Date"},
+		"it tells no Last-Modified": {&fake{spoils: func(_ *http.Request, h http.Header) { h.Del("Last-Modified") }}, "Last-Modified"},
+		"it has two clocks":         {&fake{written: func(at time.Time) time.Time { return at.Add(-time.Hour) }}, "two clocks"},
+		"a rule deletes objects": {&fake{spoils: func(r *http.Request, h http.Header) {
+			if r.Method == http.MethodPut {
+				h.Set("x-amz-expiration", `expiry-date="Fri, 21 Dec 2029 00:00:00 GMT", rule-id="all"`)
+			}
+		}}, "lifecycle rule"},
+		"it keeps versions": {&fake{spoils: func(r *http.Request, h http.Header) { h.Set("x-amz-version-id", "3HL4kqtJlcpXroDTDmJ") }}, "versioning"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := &Store{b: c.f.on(t)}
+			s.Store = record.New(s.b)
+			closing(t, s)
+			_, err := s.b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")})
+			if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), testserver.S3Bucket) {
+				t.Errorf("a swap: %v, want an ErrUnsupported that names the bucket and %q", err, c.why)
+			}
+			if all := s.Check(t.Context()); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
+				t.Errorf("the check: %+v", all)
+			}
+		})
+	}
+	// One condition is heeded by who comes late, and not by those who come at once.
+	for _, header := range []string{"If-None-Match", "If-Match"} {
+		t.Run("it heeds no "+header+" of those that come at once", func(t *testing.T) {
+			t.Parallel()
+			n := 0
+			f := &fake{ignores: func(r *http.Request) bool {
+				if r.Header.Get(header) == "" {
+					return false
+				}
+				n++
+				return !last(r, n)
+			}}
+			if err := f.on(t).Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "at once") {
+				t.Errorf("%v, want an ErrUnsupported", err)
+			}
+		})
+		t.Run("it heeds no "+header+" of who comes late", func(t *testing.T) {
+			t.Parallel()
+			n := 0
+			f := &fake{ignores: func(r *http.Request) bool {
+				if r.Header.Get(header) == "" {
+					return false
+				}
+				n++
+				return last(r, n)
+			}}
+			if err := f.on(t).Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "must fail") {
+				t.Errorf("%v, want an ErrUnsupported", err)
+			}
+		})
+	}
+}
+
+// A real one that is slow to answer is not taken for one with two clocks, and what was tried is gone.
+func TestATrialLeavesNothing(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	b := f.on(t)
+	if err := b.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Finish()
+	if f.mu.Lock(); len(f.objects) != 0 {
+		t.Errorf("%d objects are left", len(f.objects))
+	}
+	f.mu.Unlock()
+	before := len(f.asked)
+	if err := b.Prepare(t.Context()); err != nil || len(f.asked) != before {
+		t.Errorf("it is tried again: %v", err)
+	}
+}
+
+func TestABucketWithVersioningIsRefused(t *testing.T) {
+	t.Parallel()
+	server := testserver.S3(t, "--versioning-dir", t.TempDir())
+	bucket := testserver.S3Bucket
+	if _, err := client(t, server.Addr).PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{
+		Bucket: &bucket, VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s := closing(t, storeOn(t, server.Addr, nil))
+	if _, err := s.Ask(t.Context(), storetest.Mutex(me, "a")); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "versioning") {
+		t.Errorf("%v, want an ErrUnsupported", err)
+	}
+}
+
+// S3 answers 409 to a conditional write while another is under way: it was not done, and says nothing of what is there.
+func TestAWriteBesideAnotherIsNotDoneAndNoLoss(t *testing.T) {
+	t.Parallel()
+	beside := false
+	f := &fake{answers: func(r *http.Request) (string, int) {
+		if beside && r.Method == http.MethodPut {
+			beside = false
+			return "ConditionalRequestConflict", http.StatusConflict
+		}
+		return "", 0
+	}}
+	b := f.on(t)
+	id := session.NewID()
+	if _, err := b.Begin(t.Context(), id, object.MinTTL); err != nil {
+		t.Fatal(err)
+	}
+	conflicts := func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		beside = true
+	}
+	conflicts()
+	if _, err := b.Renew(t.Context(), id); err != nil {
+		t.Errorf("a renewal beside another write: %v", err)
+	}
+	conflicts()
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || out.Done {
+		t.Errorf("a swap beside another: %+v, %v, want it refused", out, err)
+	}
+	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || !out.Done {
+		t.Errorf("a swap after that: %+v, %v", out, err)
+	}
+}
+
+// The SDK sends what fails again, and a write that was done would be refused by itself.
+func TestEachRequestIsSentOnce(t *testing.T) {
+	t.Parallel()
+	fails := false
+	f := &fake{answers: func(*http.Request) (string, int) {
+		if fails {
+			return "InternalError", http.StatusInternalServerError
+		}
+		return "", 0
+	}}
+	b := f.on(t)
+	if err := b.Prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Finish()
+	fails = true
+	_, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")})
+	if err == nil || store.Definite(err) {
+		t.Errorf("a swap: %v, want it indeterminate", err)
+	}
+	if _, err := b.Peek(t.Context(), "b"); err == nil {
+		t.Error("a read is answered")
+	}
+	for key, n := range map[string]int{"PUT /locks/holdfast/n/a.lock": f.asked["PUT /locks/holdfast/n/a.lock"], "GET /locks/holdfast/n/b.lock": f.asked["GET /locks/holdfast/n/b.lock"]} {
+		if n != 1 {
+			t.Errorf("%s was sent %d times", key, n)
+		}
+	}
+}
+
+// A rule that deletes what is below the prefix is found by the check, if the trial has not met it.
+func TestTheCheckReadsTheRules(t *testing.T) {
+	at := func(s string) *string { return &s }
+	expires := &types.LifecycleExpiration{}
+	for _, c := range []struct {
+		rule   types.LifecycleRule
+		prefix string
+		is     bool
+	}{
+		{types.LifecycleRule{Status: types.ExpirationStatusEnabled, Expiration: expires}, "", true},
+		//lint:ignore SA1019 older rules have it there
+		{types.LifecycleRule{Status: types.ExpirationStatusEnabled, Expiration: expires, Prefix: at("logs/")}, "logs/", true},
+		{types.LifecycleRule{Status: types.ExpirationStatusEnabled, Expiration: expires, Filter: &types.LifecycleRuleFilter{Prefix: at("a")}}, "a", true},
+		{types.LifecycleRule{Status: types.ExpirationStatusEnabled, Expiration: expires, Filter: &types.LifecycleRuleFilter{And: &types.LifecycleRuleAndOperator{Prefix: at("b")}}}, "b", true},
+		{types.LifecycleRule{Status: types.ExpirationStatusDisabled, Expiration: expires}, "", false},
+		{types.LifecycleRule{Status: types.ExpirationStatusEnabled}, "", false},
+	} {
+		if prefix, is := deletes(&c.rule); prefix != c.prefix || is != c.is {
+			t.Errorf("%+v: %q, %v", c.rule, prefix, is)
+		}
+	}
+	f := &fake{answers: func(r *http.Request) (string, int) {
+		if r.URL.Query().Has("lifecycle") {
+			return "AccessDenied", http.StatusForbidden
+		}
+		return "", 0
+	}}
+	for _, found := range f.on(t).Check(t.Context()) {
+		if found.Err != nil || found.About == "lifecycle rules" && !strings.Contains(found.Found, "s3:GetLifecycleConfiguration") {
+			t.Errorf("%+v", found)
+		}
+	}
+	for prefix, bad := range map[string]bool{"": true, "hold": true, "holdfast/n/": true, "logs/": false} {
+		f := &fake{rules: "<LifecycleConfiguration><Rule><ID>tidy</ID><Status>Enabled</Status><Filter><Prefix>" + prefix + "</Prefix></Filter><Expiration><Days>1</Days></Expiration></Rule></LifecycleConfiguration>"}
+		for _, found := range f.on(t).Check(t.Context()) {
+			if found.About != "lifecycle rules" {
+				continue
+			}
+			if errors.Is(found.Err, store.ErrUnsupported) != bad || bad && !strings.Contains(found.Err.Error(), "tidy") {
+				t.Errorf("a rule for %q: %+v", prefix, found)
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package record_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// coming is a first ask of who waits if it is refused.
+func coming(c *store.Claim) { c.Try, c.Waits = true, true }
+
+func count(all []recordtest.Op, op recordtest.Op) (n int) {
+	for _, one := range all {
+		if one == op {
+			n++
+		}
+	}
+	return n
+}
+
+// begins has the process have its sessions.
+func (p *process) begins() {
+	p.t.Helper()
+	h, c := p.takes(p.claim(named("another"))), p.claim(named("another"))
+	p.waits(c)
+	p.givesUp(c)
+	p.releases(h)
+}
+
+// A hold of its own lasts for its whole TTL from the grant on, whether its owner would have waited or not.
+func TestWhoIsGrantedAtOnceHoldsForItsWholeTTL(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, recordtest.NewMemory(recordtest.Options{}), true)
+		for _, how := range []func(*store.Claim){coming, try, func(*store.Claim) {}} {
+			c := p.claim(how, func(c *store.Claim) { c.Name = c.ID.String() })
+			if a := p.ask(c); !a.Granted || a.TTL != c.TTL {
+				t.Errorf("%+v, want it granted for %v", a, c.TTL)
+			}
+		}
+	})
+}
+
+// Whether the holders live asks the ask that follows.
+func TestWhoComesAsksForTheHoldersOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q := start(t, m, true), start(t, m, true)
+		q.takes(q.claim())
+		if sent := p.sends(func() { p.waits(p.claim(coming)) }); count(sent, recordtest.OpLeft) != 0 {
+			t.Errorf("it sends %v", sent)
+		}
+		if sent := p.sends(func() { p.waits(p.claim()) }); count(sent, recordtest.OpLeft) != 1 {
+			t.Errorf("the next sends %v", sent)
+		}
+	})
+}
+
+// Law 9.
+func TestASessionThatIsWatchedIsNotWatchedAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{})
+		p, q, r := start(t, m, true), start(t, m, true), start(t, m, true)
+		h := q.claim()
+		q.takes(h)
+		ahead, c := r.claim(), p.claim()
+		r.waits(ahead)
+		sent := p.sends(func() {
+			p.waits(c)
+			synctest.Wait()
+			r.givesUp(ahead) // so the holder is ahead, and is told to be
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		})
+		if n := count(sent, recordtest.OpAwait); n != 2 {
+			t.Errorf("%d sessions are watched, want that of each who was ahead: %v", n, sent)
+		}
+		p.waits(c) // it is ahead still, and stays watched
+		m.Lapse(q.SessionForTest(h.TTL))
+		time.Sleep(100 * time.Millisecond)
+		if !p.heard(c.ID) {
+			t.Error("the end of what was ahead is not heard")
+		}
+	})
+}
+
+// Who comes to a crowd leaves its note at once: it would lose the race.
+func TestWhoComesToACrowdSendsNoSwap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Apart: true})
+		q := start(t, m, true)
+		h := q.takes(q.claim())
+		var all []*process
+		var claims []store.Claim
+		for range 10 {
+			all = append(all, start(t, m, true))
+			claims = append(claims, all[len(all)-1].claim())
+			all[len(all)-1].waits(claims[len(claims)-1])
+		}
+		p := start(t, m, true)
+		p.begins()
+		p.waits(p.claim(coming))
+		// The note is taken in by who gives back, so the ask waits for that.
+		time.AfterFunc(time.Millisecond, func() { q.releases(h) })
+		if sent := p.sends(func() { p.ask(p.claim()) }); len(sent) == 0 || sent[0] != recordtest.OpJoin {
+			t.Errorf("it sends %v, want a note first", sent)
+		}
+		// Once the crowd may have gone it may be first.
+		c := p.claim()
+		p.waits(c)
+		p.givesUp(c)
+		for i := range all {
+			if i > 0 {
+				all[i].givesUp(claims[i])
+			}
+		}
+		time.Sleep(2 * time.Second)
+		if sent := p.sends(func() { p.ask(p.claim()) }); len(sent) == 0 || sent[0] != recordtest.OpSwap {
+			t.Errorf("later it sends %v, want a swap first", sent)
+		}
+	})
+}
+
+// Law 4. Those ahead are told as they were a second ago at most, though the note serves for a reading.
+func TestWhatIsToldOfACrowdIsASecondOldAtMost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(terse)
+		start := func() *process {
+			c := m.Client()
+			return startOn(t, c, c.Peeking(), true)
+		}
+		q := start()
+		h := q.takes(q.claim())
+		var all []*process
+		var claims []store.Claim
+		for range 10 {
+			p := start()
+			c := p.claim()
+			p.waits(c)
+			all, claims = append(all, p), append(claims, c)
+		}
+		p := start()
+		p.begins()
+		p.waits(p.claim(coming))
+		for i := range all {
+			all[i].givesUp(claims[i])
+		}
+		time.Sleep(2 * time.Second)
+		time.AfterFunc(10*time.Microsecond, func() { q.renews(store.Hold{Name: h.Name, ID: h.ID, Token: h.Token, TTL: h.TTL, Owner: "another"}) }) // it takes in what is noted
+		if a := p.ask(p.claim()); a.Waiting > 0 {
+			t.Errorf("%d are told to be ahead, of whom all have gone", a.Waiting)
+		}
+	})
+}
+
+// A note is refused where its session was called since: it is not left again and again.
+func TestWhoseNoteACrowdRefusesIsWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Apart: true})
+		p, q := start(t, m, true), start(t, m, true)
+		q.takes(q.claim())
+		p.begins()
+		for range 10 {
+			other := start(t, m, true)
+			other.waits(other.claim())
+		}
+		p.waits(p.claim(coming))
+		c := p.claim()
+		if err := q.client.Call(t.Context(), p.SessionForTest(c.PositionTTL)); err != nil {
+			t.Fatal(err)
+		}
+		if sent := p.sends(func() { p.waits(c) }); count(sent, recordtest.OpJoin) != 1 || count(sent, recordtest.OpSwap) != 1 {
+			t.Errorf("it sends %v, want one note, and one swap", sent)
+		}
+	})
+}
+
+// A server that reports no end of a session has one notification for whoever is next: so it is to live.
+func TestWhoGivesBackPassesOverTheDead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := terse
+		o.Silent = true
+		m := recordtest.NewMemory(o)
+		start := func() *process {
+			c := m.Client()
+			return startOn(t, c, c.Peeking(), true)
+		}
+		q, next, dead, r := start(), start(), start(), start()
+		h, n := q.takes(q.claim()), next.claim()
+		next.waits(n)
+		dead.waits(dead.claim())
+		dead.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd, recordtest.OpSwap)
+		time.Sleep(store.MaxPositionTTL * 4 / 5)
+		c := r.claim()
+		r.waits(c)
+		next.waits(n)
+		q.renews(h)
+		time.Sleep(store.MaxPositionTTL / 2)
+		q.releases(h)
+		until(t, "the next is told", func() bool { return next.heard(n.ID) })
+		next.releases(next.takes(n)) // a moment later
+		until(t, "the living one is told", func() bool {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return slices.ContainsFunc(r.notifications, func(n store.Notification) bool { return n.ID == c.ID && n.Token > 0 })
+		})
+	})
+}

@@ -1,0 +1,151 @@
+// Package object has what the backends of package record share whose server keeps an object a key and writes one only if it is as it
+// was read, and knows no TTL, no notification and no second key in one request: where a record, its notes and a session are, how a session is
+// judged by the server's own time, the sweeping, and the trial of a server that may not do what it says. It is for the stores of
+// this project, and unstable: it may change in any release.
+//
+// The keys, below a prefix:
+//
+//	n/NAME.lock         a name: a line of JSON, and then its record
+//	j/NAME.lock/N-KEY   the notes of one join
+//	s/SESSION           a session
+//	c/SESSION           how often a session was called
+//	t/TEXT              a trial
+package object
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// An Object is what was read or written of a key.
+type Object struct {
+	Key     string // as it is listed
+	Body    []byte // left out in a listing, and after a Put
+	Version string // changes with each write of another body, and is never that of the key again; empty: nothing is there
+
+	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put
+	Now     time.Time // its clock as it answered, or up to two seconds before; zero: it did not tell
+
+	Unfit  string // why the server would delete the object, or keep what is written over; empty: it does neither
+	Server string // which it is, as it says
+}
+
+// A Fate is what became of a conditional write.
+type Fate int
+
+// The kinds of Fate.
+const (
+	_        Fate = iota
+	Done          // it is written
+	Refused       // it is not written: the version that is there is another
+	Conflict      // it is not written, as another was under way: what is there nobody has said
+)
+
+// A Server keeps the objects. It sends each request once, and its errors are as record.Backend has them. Its methods are safe for
+// concurrent use, and return when ctx ends.
+type Server interface {
+	// Get reads a key, as the newest answered write has left it. That nothing is there is no error.
+	Get(ctx context.Context, key string) (Object, error)
+	// Put writes a key if that is the version which is there; "": if nothing is. Of any number on one version one is Done.
+	Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error)
+	// Delete deletes a key if that is the version which is there; "": whatever is. That it is not, or that nothing is there, is no error.
+	Delete(ctx context.Context, key, version string) error
+	// List yields the keys that begin so, in their order, as they are at some moment after the call; most is how many it asks for
+	// at a time. An error is the last that it yields.
+	List(ctx context.Context, prefix string, most int) iter.Seq2[Object, error]
+}
+
+// A Backend is a record.Backend but for Describe, Check and Close. New makes one.
+type Backend struct {
+	Address   string        // for people
+	Prefix    string        // of all keys, with its slash
+	Retention time.Duration // of idle records
+	// Atomic reports of a server, as it calls itself, that it compares and deletes in one step. Of others the objects of idle names stay.
+	Atomic func(server string) bool
+
+	server Server
+
+	ctx   context.Context // of all that outlives a call, ended by End
+	end   context.CancelFunc
+	tasks sync.WaitGroup
+
+	trying  chan struct{} // has room for one
+	tried   atomic.Bool   // the server has passed the trial
+	deletes atomic.Bool   // it compares and deletes in one step
+
+	deleted deleted
+
+	mu  sync.Mutex
+	own map[session.ID]*own
+}
+
+// New returns a Backend. The prefix ends with a slash.
+func New(server Server, address, prefix string) *Backend {
+	b := &Backend{Address: address, Prefix: prefix, Retention: store.TokenRetention, Atomic: func(string) bool { return false },
+		server: server, trying: make(chan struct{}, 1), own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
+	b.ctx, b.end = context.WithCancel(context.Background())
+	return b
+}
+
+// Listen implements [record.Backend]: nobody is notified.
+func (b *Backend) Listen(context.Context, store.Process, func(record.Notification)) error {
+	return store.ErrUnsupported
+}
+
+// Await implements [session.Backend]: no end is reported.
+func (b *Backend) Await(context.Context, session.ID) error { return store.ErrUnsupported }
+
+// patience bounds what is done behind a call.
+const patience = 10 * time.Second
+
+// behind runs what nobody waits for but Close. If it fails, a sweep does it.
+func (b *Backend) behind(f func(ctx context.Context)) {
+	b.tasks.Go(func() {
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		defer cancel()
+		f(ctx)
+	})
+}
+
+// Finish waits for what is done behind calls that have returned.
+func (b *Backend) Finish() { b.tasks.Wait() }
+
+// Close implements [record.Backend].
+func (b *Backend) Close() error {
+	b.end()
+	b.tasks.Wait()
+	return nil
+}
+
+// together runs f for each number below n, many at a time, and returns the error of one of them.
+func together(n int, f func(i int) error) (failed error) {
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	room := make(chan struct{}, abreast)
+	for i := range n {
+		room <- struct{}{}
+		running.Go(func() {
+			defer func() { <-room }()
+			if err := f(i); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = err
+			}
+		})
+	}
+	running.Wait()
+	return failed
+}
+
+// abreast is how many requests of one operation are on their way at once.
+const abreast = 16
+
+// page is how many keys are listed at a time.
+const page = 1000

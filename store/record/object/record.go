@@ -1,0 +1,260 @@
+package object
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+// form is the version of the stored form.
+const form = 1
+
+// A head is the first line of a record's object; the record follows.
+type head struct {
+	V     int      `json:"v"`
+	Name  []byte   `json:"name"`
+	Rev   string   `json:"rev"`             // drawn by each swap, so that no two bodies are the same
+	Idle  bool     `json:"idle,omitempty"`  // it may be deleted
+	Taken []string `json:"taken,omitempty"` // notes that are taken in, and may be in the inbox still
+}
+
+// A version is that of a record: the version of its object, and what it says is taken in.
+type version struct {
+	object string
+	taken  []string
+}
+
+func (v version) String() string {
+	if v.object == "" {
+		return ""
+	}
+	return strings.Join(append([]string{v.object}, v.taken...), " ")
+}
+
+func parseVersion(text string) (v version) {
+	v.object, text, _ = strings.Cut(text, " ")
+	v.taken = strings.Fields(text)
+	return v
+}
+
+// longest is how many bytes of an escaped name a key has, as servers that keep files allow 255.
+const longest = 180
+
+// keyOf is the part of a key that says which name it is of. No two names have the same.
+func keyOf(name string) string {
+	key := strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	if len(key) > longest {
+		sum := sha256.Sum256([]byte(name))
+		key = key[:100] + "=" + hex.EncodeToString(sum[:]) // no escaped name has an =
+	}
+	return key + ".lock" // "." and ".." are no keys
+}
+
+func (b *Backend) recordKey(name string) string { return b.Prefix + "n/" + keyOf(name) }
+func (b *Backend) inboxKey(name string) string  { return b.Prefix + "j/" + keyOf(name) + "/" }
+
+// Traits implements [record.Backend].
+func (b *Backend) Traits() record.Traits {
+	return record.Traits{Void: record.VoidByMark, Clock: true, MaxRecord: 1 << 20, Retention: b.Retention}
+}
+
+// Load implements [record.Backend]. The keys of the inbox are read first (law 11), then the record, then the notes. So a note that is
+// there still is not taken in by that record, unless it says so: what it leaves out was deleted before it was written. And if one
+// has gone meanwhile, all is read again.
+func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) {
+	for {
+		var keys []string
+		for o, err := range b.server.List(ctx, b.inboxKey(name), page) {
+			if err != nil {
+				return record.Record{}, err
+			}
+			keys = append(keys, o.Key)
+		}
+		r, h, err := b.read(ctx, name)
+		if err != nil {
+			return record.Record{}, err
+		}
+		gone := false
+		r.Inbox, r.More, gone, err = b.notes(ctx, keys, h.Taken)
+		if err != nil || !gone { //mutant:object-note-gone-meanwhile
+			return r, err
+		}
+	}
+}
+
+// notes reads notes by their keys, but those that are taken in, and reports whether one is not there any more. If they are many, it
+// reads the first of them.
+func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, more, gone bool, err error) {
+	all := whole(taken)
+	keys = slices.DeleteFunc(keys, func(key string) bool { return all[noteID(key)] != nil })
+	found := make([][]record.Note, min(len(keys), most))
+	there := make([]bool, len(found))
+	err = together(len(found), func(i int) error {
+		o, err := b.server.Get(ctx, keys[i])
+		there[i], found[i] = o.Version != "", unpack(keys[i], o.Body)
+		return err
+	})
+	for _, n := range slices.Concat(found...) {
+		if !slices.Contains(taken, n.Version) { //mutant:object-taken-in-is-left-out
+			notes = append(notes, n)
+		}
+	}
+	return notes, len(keys) > len(found), slices.Contains(there, false), err
+}
+
+// most is how many objects of an inbox are read at a time.
+const most = 128
+
+// Peek implements [record.Peeker].
+func (b *Backend) Peek(ctx context.Context, name string) (record.Record, error) {
+	r, _, err := b.read(ctx, name)
+	return r, err
+}
+
+// Oldest implements [record.Peeker].
+func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) {
+	for {
+		var first Object
+		for o, err := range b.server.List(ctx, b.inboxKey(name), 1) {
+			if err != nil {
+				return record.Note{}, err
+			}
+			first = o
+			break
+		}
+		if first.Key == "" {
+			return record.Note{}, nil
+		}
+		notes, _, gone, err := b.notes(ctx, []string{first.Key}, nil)
+		if err != nil || !gone && len(notes) > 0 {
+			return append(notes, record.Note{})[0], err
+		}
+	}
+}
+
+// read reads the record of a name, without its inbox.
+func (b *Backend) read(ctx context.Context, name string) (record.Record, head, error) {
+	o, err := b.server.Get(ctx, b.recordKey(name))
+	if err != nil {
+		return record.Record{}, head{}, err
+	}
+	return b.recordOf(name, o)
+}
+
+// recordOf is the record that an object has. Which name it is of is not checked if that is empty.
+func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
+	if o.Now.IsZero() {
+		return record.Record{}, head{}, b.noClock()
+	}
+	r := record.Record{Now: o.Now.UnixMicro()}
+	if o.Version == "" {
+		return r, head{}, nil
+	}
+	var h head
+	line, data, whole := bytes.Cut(o.Body, []byte("\n"))
+	switch err := json.Unmarshal(line, &h); {
+	case h.V > form: // whatever else is in it
+		return r, h, store.NewerFormError("its object in "+b.Address, h.V, form)
+	case err != nil || h.V < 1 || !whole || name != "" && string(h.Name) != name:
+		return r, h, fmt.Errorf("%w: its object in %s was not written by holdfast, or is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, b.Address)
+	}
+	r.Data, r.Version = data, version{o.Version, h.Taken}.String()
+	return r, h, nil
+}
+
+// Swap implements [record.Backend]. The record says which notes it has taken in (law 8), until they are known to be deleted.
+func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
+	if err := b.Prepare(ctx); err != nil {
+		return out, err
+	}
+	if s.Lost && s.Join != nil {
+		return b.join(ctx, s)
+	}
+	old := parseVersion(s.Old.Version)
+	h := head{V: form, Name: []byte(s.Name), Rev: rand.Text(), Idle: s.Idle, Taken: b.untilDeleted(old.taken)} //mutant:object-version-is-drawn
+	there := true
+	for _, n := range s.Old.Inbox {
+		there = there && !slices.Contains(old.taken, n.Version) && !b.isDeleted(n.Version) //mutant:object-note-taken-in-twice
+		h.Taken = append(h.Taken, n.Version)
+	}
+	line, err := json.Marshal(&h)
+	if err != nil {
+		return out, err
+	}
+	o, what := Object{}, Refused
+	if there {
+		o, what, err = b.server.Put(ctx, b.recordKey(s.Name), append(append(line, '\n'), s.Data...), old.object)
+	}
+	switch {
+	case err != nil:
+		return out, err
+	case what == Done:
+		b.delete(s.Name, h.Taken)
+		return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{o.Version, h.Taken}.String()}}, nil
+	case s.Join != nil:
+		return b.join(ctx, s)
+	}
+	return out, nil
+}
+
+// A note's object has the notes of one join, which come together or not at all. Its key ends with a number, which is larger than
+// those that were there when the join began, so that notes are in the order in which they came, and with the key of the first note.
+
+// join leaves notes.
+func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
+	number := 0
+	for o, err := range b.server.List(ctx, b.inboxKey(s.Name), page) {
+		if err != nil {
+			return out, err
+		}
+		digits, _, _ := strings.Cut(noteID(o.Key), "-")
+		n, _ := strconv.Atoi(digits)
+		number = max(number, n) //mutant:object-notes-in-order
+	}
+	body, err := json.Marshal(inbox{V: form, Notes: s.Join.Notes})
+	if err != nil {
+		return out, err
+	}
+	key := fmt.Sprintf("%s%010d-%s", b.inboxKey(s.Name), number+1, s.Join.Notes[0].Key)
+	what := Conflict // it is not written
+	for races := 0; what == Conflict && races <= maxRaces; races++ {
+		_, what, err = b.server.Put(ctx, key, body, "")
+	}
+	if what == Conflict {
+		err = fmt.Errorf("another request writes the same notes")
+	}
+	out.Joined = err == nil // refused: it is the same
+	return out, err
+}
+
+// An inbox is the object of a join.
+type inbox struct {
+	V     int           `json:"v"`
+	Notes []record.Note `json:"notes"`
+}
+
+// noteID is what names the object of a join in an inbox.
+func noteID(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
+
+// unpack is the notes of an object; none, if it is not ours. The version of one is the object's, its place, and how many there are.
+func unpack(key string, body []byte) []record.Note {
+	var in inbox
+	if err := json.Unmarshal(body, &in); err != nil || in.V != form {
+		return nil
+	}
+	for i := range in.Notes {
+		in.Notes[i].Version = fmt.Sprintf("%s.%d.%d", noteID(key), i, len(in.Notes))
+	}
+	return in.Notes
+}

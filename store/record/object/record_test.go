@@ -1,0 +1,311 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+func load(t *testing.T, b *Backend) record.Record {
+	t.Helper()
+	r, err := b.Load(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// swap writes the name a, with the notes of old taken in.
+func swap(t *testing.T, b *Backend, old record.Record, idle bool) record.Outcome {
+	t.Helper()
+	out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: old, Data: []byte("x"), Idle: idle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func join(t *testing.T, b *Backend, notes ...string) {
+	t.Helper()
+	s := &record.Swap{Name: "a", Data: []byte("x"), Lost: true, Join: &record.Join{Session: session.NewID()}}
+	for _, n := range notes {
+		s.Join.Notes = append(s.Join.Notes, record.Note{Key: n, Data: []byte(n)})
+	}
+	if out, err := b.Swap(t.Context(), s); err != nil || !out.Joined {
+		t.Fatalf("a join: %+v, %v", out, err)
+	}
+}
+
+func notes(r record.Record) string {
+	all := ""
+	for _, n := range r.Inbox {
+		all += n.Key + " "
+	}
+	return all
+}
+
+// A note that a record has taken in is in no inbox, whether its object is deleted already or not, and whoever reads at what time.
+func TestWhatIsTakenInIsReadByNobody(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one", "two")
+	join(t, b, "three")
+	first := load(t, a)
+	if got := notes(first); got != "one two three " {
+		t.Fatalf("the inbox: %s", got)
+	}
+	m.meets(func(what, key string, _ []byte) answer { // it takes a while to delete them
+		if what == "DELETE" {
+			<-t.Context().Done()
+		}
+		return 0
+	})
+	two := first
+	two.Inbox = first.Inbox[:1]
+	if !swap(t, a, two, false).Done {
+		t.Fatal("a swap is refused")
+	}
+	if got := notes(load(t, b)); got != "two three " {
+		t.Errorf("the inbox, once one of two notes that came together is taken in: %s", got)
+	}
+	rest := load(t, b)
+	if !swap(t, b, rest, false).Done {
+		t.Fatal("a swap is refused")
+	}
+	if got := notes(load(t, a)); got != "" {
+		t.Errorf("the inbox, once all are taken in: %s", got)
+	}
+	again := load(t, a)
+	again.Inbox = rest.Inbox
+	if swap(t, a, again, false).Done {
+		t.Error("notes are taken in twice")
+	}
+}
+
+// Who has listed the notes reads the record after they were taken in, deleted, and forgotten by it.
+func TestANoteThatGoesWhileItIsReadIsNotTakenInAgain(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one")
+	m.meets(func(what, key string, _ []byte) answer {
+		if what != "GET" || !strings.HasPrefix(key, "locks/n/") {
+			return 0
+		}
+		m.meets(nil) // the reader has listed the notes
+		if !swap(t, a, load(t, a), false).Done {
+			t.Error("a swap is refused")
+		}
+		a.Finish() // the note is deleted
+		out := swap(t, a, load(t, a), false)
+		if !out.Done || strings.Contains(out.Now.Version, "one") {
+			t.Errorf("it is remembered as taken in, though it is deleted: %+v", out)
+		}
+		return 0
+	})
+	if got := notes(load(t, b)); got != "" {
+		t.Errorf("the inbox: %s, which was taken in", got)
+	}
+}
+
+// What was taken in by a process that has died is deleted by the next who writes, and is forgotten once that was answered.
+func TestWhatADeadProcessTookInIsDeletedByTheNext(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one")
+	r := load(t, a)
+	a.end() // it deletes nothing any more
+	m.meets(func(what, _ string, _ []byte) answer {
+		if what == "DELETE" {
+			t.Error("a dead process deletes")
+		}
+		return 0
+	})
+	a.server = dead{m}
+	if !swap(t, a, r, false).Done {
+		t.Fatal("a swap is refused")
+	}
+	a.Finish()
+	m.meets(nil)
+	swap(t, b, load(t, b), false)
+	b.Finish()
+	if all := m.keys(); !slices.Equal(all, []string{"n/a.lock"}) {
+		t.Errorf("left: %q", all)
+	}
+	if out := swap(t, b, load(t, b), false); strings.Contains(out.Now.Version, "one") {
+		t.Errorf("it is remembered for ever: %q", out.Now.Version)
+	}
+}
+
+// A dead process deletes nothing.
+type dead struct{ *memory }
+
+func (dead) Delete(_ context.Context, _, _ string) error { return errLost }
+
+func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	swap(t, b, record.Record{}, false)
+	want := ""
+	for i := range 30 {
+		key := fmt.Sprintf("%c%d", 'z'-i%26, i)
+		join(t, b, key)
+		want += key + " "
+	}
+	if got := notes(load(t, b)); got != want {
+		t.Errorf("the inbox: %s, want %s", got, want)
+	}
+}
+
+// What crashes have left is swept once it is old, and nothing else; an idle name where that is one step.
+func TestTheSweepDeletesWhatIsOld(t *testing.T) {
+	for _, atomic := range []bool{true, false} {
+		m := newMemory()
+		b := New(m, "memory", "locks/")
+		b.Atomic = func(string) bool { return atomic }
+		t.Cleanup(func() { b.Close() })
+		lives, over, called := begin(t, b, 1000*time.Hour), begin(t, b, MinTTL), begin(t, b, MinTTL)
+		for _, id := range []session.ID{lives, called} {
+			if err := b.Call(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.Delete(t.Context(), b.sessionKey(called), "")
+		for _, key := range []string{"j/x.lock/0000000001-a", "t/X", "other/x", "s/x"} {
+			m.Put(t.Context(), b.Prefix+key, []byte("{}"), "")
+		}
+		swap(t, b, record.Record{}, true) // idle
+		sweep := func() {
+			for r, err := range b.List(t.Context(), time.Second) {
+				if err != nil {
+					t.Errorf("%q: %v", r.Name, err)
+				}
+			}
+			b.Finish()
+		}
+		m.passes(b.Retention)
+		b.Finish()
+		before := m.keys()
+		sweep()
+		if after := m.keys(); !slices.Equal(after, before) {
+			t.Errorf("it deletes what is not old: %q, and before %q", after, before)
+		}
+		m.passes(3 * time.Second)
+		sweep()
+		want := []string{"c/" + lives.String(), "n/a.lock", "other/x", "s/x", "s/" + lives.String()}
+		if atomic {
+			want = slices.Delete(want, 1, 2)
+		}
+		slices.Sort(want)
+		if got := m.keys(); !slices.Equal(got, want) {
+			t.Errorf("left: %q, want %q, of which %v is over", got, want, over)
+		}
+	}
+}
+
+// A note that came to an idle name keeps it, and so does a claim that comes as it is deleted.
+func TestANameThatIsUsedAgainIsNotDeleted(t *testing.T) {
+	m := newMemory()
+	b := New(m, "memory", "locks/")
+	b.Atomic = func(string) bool { return true }
+	t.Cleanup(func() { b.Close() })
+	idle := swap(t, b, record.Record{}, true)
+	m.passes(b.Retention + 3*time.Second)
+	join(t, b, "one")
+	for range b.List(t.Context(), time.Second) {
+	}
+	if !slices.Contains(m.keys(), "n/a.lock") {
+		t.Fatal("it is deleted, though a note is there")
+	}
+	m.Delete(t.Context(), "locks/j/a.lock/0000000001-one", "")
+	m.meets(func(what, key string, _ []byte) answer {
+		if what == "DELETE" {
+			m.meets(nil)
+			if !swap(t, b, idle.Now, false).Done {
+				t.Error("a swap is refused")
+			}
+		}
+		return 0
+	})
+	for range b.List(t.Context(), time.Second) {
+	}
+	if !slices.Contains(m.keys(), "n/a.lock") {
+		t.Error("it is deleted, though it was claimed")
+	}
+}
+
+// Of a listing only what is old is read.
+func TestOldNamesAreListed(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	swap(t, b, record.Record{}, false)
+	listed := func() (n int) {
+		for r, err := range b.List(t.Context(), time.Hour) {
+			if err != nil || r.Name != "a" || string(r.Data) != "x" {
+				t.Errorf("%+v, %v", r, err)
+			}
+			n++
+		}
+		return n
+	}
+	if n := listed(); n != 0 {
+		t.Errorf("%d are listed that were written just now", n)
+	}
+	m.passes(time.Hour)
+	if n := listed(); n != 1 {
+		t.Errorf("%d are listed that nobody has written for an hour, want 1", n)
+	}
+}
+
+// No two names have the same key, and none is longer than servers that keep files allow.
+func TestNamesHaveKeysOfTheirOwn(t *testing.T) {
+	seen := map[string]string{}
+	long := strings.Repeat("ü", 100)
+	for _, name := range []string{"a", "A", "a ", "a+", "a%20", ".", "..", "a/b", "a.lock", "", "\x00", "a\x00", long, long + "a", long + "b", strings.Repeat("x", 180), strings.Repeat("x", 181), strings.Repeat("x", 512)} {
+		key := keyOf(name)
+		if was, is := seen[key]; is || len(key) > 255 || strings.Contains(key, "/") {
+			t.Errorf("%q has the key %q, as %q", name, key, was)
+		}
+		seen[key] = name
+	}
+}
+
+// Else who has read the one would write over the other.
+func TestASwapOfTheSameIsAnotherVersion(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	body := func() string { return string(m.objects["locks/n/a.lock"].Body) }
+	first := swap(t, b, record.Record{}, false)
+	was := body()
+	if !swap(t, b, first.Now, false).Done || body() == was {
+		t.Error("two swaps have written the same: a server whose version is a hash of it gives them the same")
+	}
+}
+
+// Who has read the record finds a note gone: that was taken in by a later one, which has it.
+func TestANoteThatIsTakenInWhileItIsReadIsInTheRecord(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	swap(t, a, record.Record{}, false)
+	join(t, a, "one")
+	var taken record.Outcome
+	m.meets(func(what, key string, _ []byte) answer {
+		if what == "GET" && strings.HasPrefix(key, "locks/j/") {
+			m.meets(nil)
+			taken = swap(t, a, load(t, a), false)
+			a.Finish()
+		}
+		return 0
+	})
+	if r := load(t, b); r.Version != taken.Now.Version || notes(r) != "" {
+		t.Errorf("the record %q with the notes %q, want the one that has taken them in, %q", r.Version, notes(r), taken.Now.Version)
+	}
+}

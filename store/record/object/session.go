@@ -1,0 +1,281 @@
+package object
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/session"
+)
+
+// A session is an object that each renewal writes again. How old that is the server tells, by when it was written and by its clock as it
+// answers, both cut to the second. Once it is older than its TTL, but a second, it is closed by a write that depends on what was
+// read, and deleted.
+
+const (
+	// MinTTL is the least TTL of a session, and MaxTTL the most.
+	MinTTL, MaxTTL = 5 * time.Second, 365 * 24 * time.Hour
+	// early is how long before its TTL a session is over by the server's clock, and may be closed: by another second for each time that is
+	// cut. So it has ended within its TTL.
+	early = time.Second
+	// margin is what its owner counts less than the TTL: early, a second for the two cuts, and one for the clocks of the
+	// many machines that may answer.
+	margin = 3 * time.Second
+	// Stale is how far the Date of an answer may be behind the server's clock: it is cut to the second, and some servers make a
+	// new one each second. To believe it younger than it is ends nothing early.
+	Stale = 2 * time.Second
+	// soon is how long a session goes on at least that is not closed.
+	soon = 20 * time.Millisecond
+	// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+	forgotten = time.Minute
+	// maxRaces is how often a write is tried that others were faster with.
+	maxRaces = 16
+)
+
+// A stored is what the object of a session, or of its calls, has.
+type stored struct {
+	V      int   `json:"v"`
+	TTL    int64 `json:"ttl,omitempty"`    // in seconds
+	Count  int64 `json:"count,omitempty"`  // of the renewals, so that no two are the same
+	Calls  int64 `json:"calls,omitempty"`  // that its owner has read
+	Closed bool  `json:"closed,omitempty"` // whatever it kept is gone
+}
+
+func (v stored) bytes() []byte {
+	v.V = form
+	text, err := json.Marshal(&v)
+	if err != nil {
+		panic(err) // numbers
+	}
+	return text
+}
+
+// An own session was begun by this process. Its renewals come one after another.
+type own struct {
+	mu            sync.Mutex
+	ttl           time.Duration
+	version       string // of its object, as far as we know
+	count, calls  int64
+	indeterminate bool // a renewal was not answered
+
+	used store.Instant // when a renewal was sent last; guarded by backend.mu
+}
+
+func (b *Backend) sessionKey(id session.ID) string { return b.Prefix + "s/" + id.String() }
+func (b *Backend) callKey(id session.ID) string    { return b.Prefix + "c/" + id.String() }
+
+// sessionOf is the session that an object is of, by the last part of its key.
+func sessionOf(text string) (id session.ID, ok bool) {
+	if len(text) != 2*len(id) {
+		return id, false
+	}
+	_, err := hex.Decode(id[:], []byte(text))
+	return id, err == nil
+}
+
+// SessionTraits implements [session.Backend].
+func (b *Backend) SessionTraits() session.Traits {
+	return session.Traits{Life: session.ByServerClock, MinTTL: MinTTL, MaxTTL: MaxTTL, Tick: time.Second}
+}
+
+// Begin implements [session.Backend].
+func (b *Backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
+	if ttl < MinTTL || ttl > MaxTTL || ttl%time.Second != 0 {
+		return 0, fmt.Errorf("%w: a session of %v", store.ErrInvalid, ttl)
+	}
+	if err := b.Prepare(ctx); err != nil {
+		return 0, err
+	}
+	o, what, err := b.server.Put(ctx, b.sessionKey(id), stored{TTL: int64(ttl / time.Second)}.bytes(), "")
+	if err == nil && what != Done {
+		err = fmt.Errorf("session %v was begun before", id)
+	}
+	if err != nil {
+		return 0, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := store.Now()
+	maps.DeleteFunc(b.own, func(_ session.ID, o *own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:object-ended-session-is-kept
+	b.own[id] = &own{ttl: ttl, version: o.Version, used: now}
+	return ttl - margin, nil //mutant:object-times-are-cut
+}
+
+func (b *Backend) ofOwn(id session.ID) *own {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	o := b.own[id]
+	if o != nil {
+		o.used = store.Now()
+	}
+	return o
+}
+
+func (b *Backend) disown(id session.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.own, id)
+}
+
+// Renew implements [session.Backend]: it writes the object again, if that still is as we have written it, and reads the calls beside it.
+func (b *Backend) Renew(ctx context.Context, id session.ID) (int64, error) {
+	o := b.ofOwn(id)
+	if o == nil {
+		return 0, store.ErrLost
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var renewed error
+	var called stored
+	err := together(2, func(i int) (err error) {
+		if i == 0 {
+			renewed = b.renew(ctx, id, o)
+			return nil
+		}
+		called, _, err = b.stored(ctx, b.callKey(id))
+		return err
+	})
+	if renewed == store.ErrLost {
+		b.disown(id)
+	}
+	if renewed != nil {
+		return 0, renewed
+	}
+	if err != nil {
+		return 0, err
+	}
+	o.calls = max(o.calls, called.Calls) //mutant:object-calls-forgotten
+	return o.calls, nil
+}
+
+// renew writes the object once more. After a write of which it is not known how it came out, the object is read first; and if that
+// write is done only then, between the reading and the writing, both are done again.
+func (b *Backend) renew(ctx context.Context, id session.ID, o *own) error {
+	for range maxRaces {
+		if o.indeterminate { //mutant:object-renewal-answered-lost
+			v, at, err := b.stored(ctx, b.sessionKey(id))
+			if err != nil {
+				return err
+			}
+			if at.Version == "" || v.Closed {
+				return store.ErrLost
+			}
+			o.version = at.Version
+		}
+		o.count++
+		at, what, err := b.server.Put(ctx, b.sessionKey(id), stored{TTL: int64(o.ttl / time.Second), Count: o.count, Calls: o.calls}.bytes(), o.version)
+		switch {
+		case err != nil:
+			o.indeterminate = true
+			return err
+		case what == Done:
+			o.version, o.indeterminate = at.Version, false
+			return nil
+		case what == Conflict:
+			o.indeterminate = true
+		case !o.indeterminate:
+			return store.ErrLost //mutant:object-session-over-renewed
+		}
+	}
+	return fmt.Errorf("renewals before came late, %d times", maxRaces)
+}
+
+// stored reads an object of a session.
+func (b *Backend) stored(ctx context.Context, key string) (v stored, o Object, err error) {
+	o, err = b.server.Get(ctx, key)
+	if err != nil || o.Version == "" {
+		return v, o, err
+	}
+	err = json.Unmarshal(o.Body, &v)
+	switch where := key + " in " + b.Address; {
+	case v.V > form: // whatever else is in it
+		return v, o, store.NewerFormError(where, v.V, form)
+	case err != nil || v.V < 1:
+		return v, o, fmt.Errorf("%w: %s was not written by holdfast, or is damaged: it was not changed", store.ErrCorrupt, where)
+	}
+	return v, o, nil
+}
+
+// Call implements [session.Backend]. The calls have an object of their own, as to write that of the session would renew it.
+func (b *Backend) Call(ctx context.Context, id session.ID) error {
+	if err := b.Prepare(ctx); err != nil {
+		return err
+	}
+	for range maxRaces {
+		c, at, err := b.stored(ctx, b.callKey(id))
+		if err != nil {
+			return err
+		}
+		v, session, err := b.stored(ctx, b.sessionKey(id))
+		if err != nil || session.Version == "" || v.Closed {
+			return err // it has ended
+		}
+		next := stored{TTL: v.TTL, Calls: max(c.Calls, v.Calls) + 1} //mutant:object-calls-counted
+		if _, what, err := b.server.Put(ctx, b.callKey(id), next.bytes(), at.Version); what == Done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("session %v is called by many at once", id)
+}
+
+// Left implements [session.Backend].
+func (b *Backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	if err := b.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	out := make([]time.Duration, len(ids))
+	err := together(len(ids), func(i int) (err error) {
+		out[i], err = b.left(ctx, ids[i])
+		return err
+	})
+	return out, err
+}
+
+// left is how long a session goes on at least. One whose time is over is closed first, by a write that no late renewal can pass.
+func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error) {
+	for range maxRaces {
+		v, o, err := b.stored(ctx, b.sessionKey(id))
+		if err != nil || o.Version == "" {
+			return 0, err
+		}
+		if !v.Closed {
+			if o.Now.IsZero() || o.Written.IsZero() { //mutant:object-no-clock-judges
+				return 0, b.noClock()
+			}
+			left := time.Duration(v.TTL)*time.Second - early - o.Now.Sub(o.Written) //mutant:object-session-judged
+			if left > 0 {
+				return max(left-Stale, soon), nil //mutant:object-left-is-cut
+			}
+			_, what, err := b.server.Put(ctx, b.sessionKey(id), stored{Closed: true}.bytes(), o.Version) //mutant:object-session-closed
+			if err != nil {
+				return 0, err
+			}
+			if what != Done { // it was renewed, or somebody else has closed it
+				continue
+			}
+		}
+		b.behind(func(ctx context.Context) { _ = b.erase(ctx, id) })
+		return 0, nil
+	}
+	return soon, nil
+}
+
+// End implements [session.Backend]. A renewal that is late finds nothing that it could depend on.
+func (b *Backend) End(ctx context.Context, id session.ID) error {
+	b.disown(id)
+	return b.erase(ctx, id)
+}
+
+// erase deletes what there is of a session that nobody begins again.
+func (b *Backend) erase(ctx context.Context, id session.ID) error {
+	keys := []string{b.sessionKey(id), b.callKey(id)}
+	return together(len(keys), func(i int) error { return b.server.Delete(ctx, keys[i], "") })
+}

@@ -1,0 +1,148 @@
+package object
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+// What nobody uses any more is deleted: notes that are taken in by whoever took them in, sessions by who ends them or finds
+// them over, and what a crash left of these, and names, by a sweep.
+
+// deleted is what this process has deleted of inboxes, for a record that says still that it is taken in.
+type deleted struct {
+	mu    sync.Mutex
+	notes map[string]bool // by their version
+}
+
+// remembered is of how many notes it is remembered that they are deleted.
+const remembered = 10_000
+
+func (b *Backend) isDeleted(note string) bool {
+	b.deleted.mu.Lock()
+	defer b.deleted.mu.Unlock()
+	return b.deleted.notes[note]
+}
+
+// untilDeleted is the notes of which it is not known that they are deleted. Only an answer that one is tells: one that is not in a
+// listing may have come right after it.
+func (b *Backend) untilDeleted(taken []string) []string {
+	return slices.DeleteFunc(slices.Clone(taken), b.isDeleted) //mutant:object-taken-in-is-forgotten
+}
+
+// delete deletes the objects of notes that are taken in, where all of one are. It is not waited for: if it fails, the next who writes
+// the name deletes them.
+func (b *Backend) delete(name string, taken []string) {
+	for id, versions := range whole(taken) {
+		b.behind(func(ctx context.Context) {
+			if b.server.Delete(ctx, b.inboxKey(name)+id, "") != nil {
+				return
+			}
+			b.deleted.mu.Lock()
+			defer b.deleted.mu.Unlock()
+			if len(b.deleted.notes) > remembered {
+				clear(b.deleted.notes)
+			}
+			for _, v := range versions {
+				b.deleted.notes[v] = true
+			}
+		})
+	}
+}
+
+// List implements [record.Backend]. With unwritten it goes over all that there is, and deletes what is old and nobody uses.
+func (b *Backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	names := b.Prefix + "n/"
+	under := names
+	if unwritten > 0 {
+		under = b.Prefix
+	}
+	return func(yield func(record.Named, error) bool) {
+		for l, err := range b.server.List(ctx, under, page) {
+			if err != nil {
+				yield(record.Named{}, err)
+				return
+			}
+			if unwritten > 0 && l.Now.Sub(l.Written)+time.Second < unwritten { // its clock is cut to the second //mutant:object-young-listed
+				continue
+			}
+			if !strings.HasPrefix(l.Key, names) {
+				b.discard(ctx, l)
+				continue
+			}
+			o, err := b.server.Get(ctx, l.Key)
+			if err == nil && o.Version == "" {
+				continue
+			}
+			var r record.Record
+			var h head
+			if err == nil {
+				r, h, err = b.recordOf("", o)
+			}
+			switch {
+			case err != nil:
+				h.Name = []byte(strings.TrimPrefix(l.Key, names))
+			case h.Idle:
+				if unwritten > 0 {
+					b.forget(ctx, string(h.Name), o)
+				}
+				continue
+			}
+			if !yield(record.Named{Name: string(h.Name), Record: r}, err) {
+				return
+			}
+		}
+	}
+}
+
+// old reports whether an object was not written for the retention, and longer than what is cut of its times.
+func (b *Backend) old(o Object) bool { return o.Now.Sub(o.Written) > b.Retention+time.Second }
+
+// whole is the objects of which all notes are taken in, and the versions of these.
+func whole(taken []string) map[string][]string {
+	all := map[string][]string{}
+	for _, v := range taken {
+		id, _, _ := strings.Cut(v, ".")
+		all[id] = append(all[id], v)
+	}
+	maps.DeleteFunc(all, func(_ string, versions []string) bool {
+		return !strings.HasSuffix(versions[0], "."+strconv.Itoa(len(versions))) //mutant:object-half-taken-is-deleted
+	})
+	return all
+}
+
+// forget deletes the record of a name that was idle for long, unless notes are there. Only where the server compares and deletes in one
+// step: else a claim that comes right then would be deleted with it.
+func (b *Backend) forget(ctx context.Context, name string, o Object) {
+	if !b.deletes.Load() || !b.old(o) { //mutant:object-idle-is-kept
+		return
+	}
+	for range b.server.List(ctx, b.inboxKey(name), 1) { // a note, or an error
+		return
+	}
+	_ = b.server.Delete(ctx, b.recordKey(name), o.Version) // the next sweep tries again
+}
+
+// discard deletes what a crash has left of a session or an inbox, if it is old.
+func (b *Backend) discard(ctx context.Context, l Object) {
+	kind, rest, _ := strings.Cut(strings.TrimPrefix(l.Key, b.Prefix), "/")
+	id, isID := sessionOf(rest)
+	switch {
+	case !b.old(l):
+	case kind == "s" && isID:
+		_, _ = b.left(ctx, id) // which deletes one that is over
+	case kind == "c" && isID:
+		if o, err := b.server.Get(ctx, b.sessionKey(id)); err == nil && o.Version == "" {
+			_ = b.server.Delete(ctx, l.Key, "")
+		}
+	case kind == "j", kind == "t":
+		_ = b.server.Delete(ctx, l.Key, "")
+	}
+}

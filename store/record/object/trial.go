@@ -1,0 +1,111 @@
+package object
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// Prepare makes sure, once, that the server keeps what locks rest on.
+func (b *Backend) Prepare(ctx context.Context) error {
+	if b.tried.Load() {
+		return nil
+	}
+	select {
+	case b.trying <- struct{}{}:
+		defer func() { <-b.trying }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if b.tried.Load() {
+		return nil
+	}
+	err := b.trial(ctx)
+	if err == nil {
+		b.tried.Store(true)
+	}
+	return err
+}
+
+// writers is how many write at once in a trial.
+const writers = 4
+
+// trial writes an object of its own as locks do, and is told of each write that must fail that it has. Many servers that speak the
+// protocol of S3 do not know If-Match of a write, and do it.
+func (b *Backend) trial(ctx context.Context) error {
+	key := b.Prefix + "t/" + rand.Text()
+	defer b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key, "") })
+	unfit := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s cannot keep locks: %s", store.ErrUnsupported, b.Address, fmt.Sprintf(format, args...))
+	}
+	one := func(etag string) ([]Fate, Object, error) {
+		var won Object
+		fates, wins := make([]Fate, writers), atomic.Int32{}
+		err := together(writers, func(i int) error {
+			o, what, err := b.server.Put(ctx, key, []byte(rand.Text()), etag)
+			if fates[i] = what; what == Done && wins.Add(1) == 1 {
+				won = o
+			}
+			return err
+		})
+		return fates, won, err
+	}
+	etag, began := "", store.Now()
+	for _, what := range []string{"If-None-Match", "If-Match"} {
+		fates, won, err := one(etag)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, f := range fates {
+			if f == Done {
+				n++
+			}
+		}
+		switch {
+		case n > 1: //mutant:object-trial-of-writers
+			return unfit("of %d writers that wrote an object at once, each with %s, %d were told that they had: it does not heed that condition; use a server that does", writers, what, n)
+		case n == 0: // 409, each
+			return fmt.Errorf("of %d that wrote an object of %s at once none has", writers, b.Address)
+		case won.Unfit != "": //mutant:object-trial-of-rules
+			return unfit("%s", won.Unfit)
+		}
+		if _, f, err := b.server.Put(ctx, key, []byte("late"), etag); err != nil {
+			return err
+		} else if f == Done { //mutant:object-trial-of-late
+			return unfit("a write with %s, which must fail, is done: it does not heed that condition; use a server that does", what)
+		}
+		etag = won.Version
+		b.deletes.Store(b.Atomic(won.Server))
+	}
+	if _, f, err := b.server.Put(ctx, key+"-none", []byte("late"), etag); err != nil {
+		return err
+	} else if f == Done { //mutant:object-trial-of-none
+		b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key+"-none", "") })
+		return unfit("a write with If-Match makes an object that was not there: a session that has ended could be renewed; use a server that does not")
+	}
+	o, err := b.server.Get(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case o.Version != etag:
+		return unfit("what was read is not what was written")
+	case o.Now.IsZero() || o.Written.IsZero():
+		return b.noClock()
+	case o.Now.Sub(o.Written).Abs() > clocks+store.Now().Sub(began): //mutant:object-trial-of-clocks
+		return unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)
+	}
+	return nil
+}
+
+// noClock is the error of a server that does not tell its time.
+func (b *Backend) noClock() error {
+	return fmt.Errorf("%w: %s does not tell its time, or when an object was written (Date and Last-Modified), by which sessions are judged: a proxy may drop them", store.ErrUnsupported, b.Address)
+}
+
+// clocks is how far the Date of an answer may be from the Last-Modified of what was written at that moment: a second, and what both are cut by.
+const clocks = time.Second + Stale

@@ -1,0 +1,172 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// tooSlow ends a trial that tells nothing: what was asked for was over before there was an answer, or
+// there was none in time.
+const tooSlow = "too slow to tell anything"
+
+// untilInTime runs trials until one has told something.
+func untilInTime(t *testing.T, run func(*trial), next func(again int) *trial) {
+	t.Helper()
+	if !anyTold(run, next) {
+		t.Fatal("this machine is too busy: each time an answer came too late, or none came")
+	}
+}
+
+// anyTold reports whether one of the trials has told something.
+func anyTold(run func(*trial), next func(again int) *trial) bool {
+	for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
+		if inTime(next(again), run) {
+			return true
+		}
+		time.Sleep(min(time.Millisecond<<min(again, 10), time.Second)) // in a bubble no time passes else
+	}
+	return false
+}
+
+// inTime runs the trial, and reports whether it told anything.
+func inTime(t *trial, run func(*trial)) bool {
+	t.Helper()
+	defer func() {
+		if r := recover(); r != nil && r != tooSlow {
+			panic(r)
+		}
+	}()
+	run(t)
+	return true
+}
+
+// A judge knows whether what a trial finds wrong may have come of a busy machine.
+type judge struct {
+	began      time.Time     // zero: it holds whatever the machine did
+	lasts      time.Duration // what is to last may be over that long after it began
+	unanswered atomic.Bool   // a store has given up waiting for its server
+}
+
+// slow is how long an operation takes at least that is too slow to tell anything.
+const slow = time.Second
+
+// answered notes what became of an operation. A store that has given up waiting for its server, as a busy machine can have it do,
+// says nothing of a promise. One that fails at once is not waited for.
+func (j *judge) answered(before store.Instant, err error) {
+	if errors.Is(err, store.ErrUnavailable) && store.Now().Sub(before) >= slow {
+		j.unanswered.Store(true)
+	}
+}
+
+// late reports whether the trial can find nothing wrong any more.
+func (j *judge) late() bool {
+	return j.unanswered.Load() || !j.began.IsZero() && time.Since(j.began) >= j.lasts
+}
+
+// waits gives the trial as much more time as it has waited for what is to expire: on some servers that takes long, and it is late for that on none.
+func (j *judge) waits(d time.Duration) { j.lasts += d }
+
+// slower gives the trial what suits a machine that has been too slow so many times: what is to expire is there for longer. What is to stay
+// must outlast that, and all else that the trial does.
+func (t *trial) slower(again int) {
+	stays := min(t.long, store.MaxPositionTTL)
+	t.short = min(t.short<<min(again, 10), max(t.short, t.ticks(stays/4)))
+	t.judge.began, t.judge.lasts = time.Now(), stays-t.slack(stays)
+	if t.lacks(store.PromiseDeadline) {
+		t.judge.began = time.Time{}
+	}
+}
+
+// soonEnough ends a trial in which something was not there in time that has to be for it to tell anything.
+func (t *trial) soonEnough(came bool) {
+	if !came {
+		panic(tooSlow)
+	}
+}
+
+// Fatalf fails the trial, unless that tells nothing.
+func (t *trial) Fatalf(format string, args ...any) {
+	t.Helper()
+	if t.judge.late() {
+		t.Logf("too slow to tell whether this is wrong: "+format, args...)
+		panic(tooSlow)
+	}
+	t.T.Fatalf(format, args...)
+}
+
+// until polls for something that must happen. How long it is waited for makes no trial late.
+func (t *trial) until(what string, f func() bool) {
+	t.Helper()
+	pause := time.Millisecond
+	late, start := t.judge.late(), time.Now()
+	for deadline := start.Add(patience); ; {
+		begun := time.Now()
+		if f() {
+			t.judge.waits(min(time.Since(start), 2*t.short))
+			return
+		}
+		if time.Now().After(deadline) {
+			if late || t.judge.unanswered.Load() {
+				t.Logf("too slow to tell whether this is wrong: after %v still not: %s", patience, what)
+				panic(tooSlow)
+			}
+			t.T.Fatalf("after %v still not: %s", patience, what)
+		}
+		time.Sleep(pause)
+		pause = min(pause*3/2, 20*time.Millisecond)
+		late = late || !t.judge.began.IsZero() && time.Since(begun) >= t.judge.lasts/2 // it stood still
+	}
+}
+
+// Ask asks the store, and so do the others: the trial has to know which it has not answered.
+func (c *client) Ask(ctx context.Context, claim store.Claim) (store.Answer, error) {
+	before := store.Now()
+	a, err := c.Store.Ask(ctx, claim)
+	c.t.judge.answered(before, err)
+	return a, err
+}
+
+// Poll is the store's, which is a Poller.
+func (c *client) Poll(ctx context.Context, claim store.Claim) (store.Answer, error) {
+	before := store.Now()
+	a, err := c.Store.(store.Poller).Poll(ctx, claim)
+	c.t.judge.answered(before, err)
+	return a, err
+}
+
+func (c *client) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
+	before := store.Now()
+	out := c.Store.Renew(ctx, holds)
+	for _, r := range out {
+		c.t.judge.answered(before, r.Err)
+	}
+	return out
+}
+
+func (c *client) Change(ctx context.Context, h store.Hold, turn int32, weight int64) (store.Answer, error) {
+	before := store.Now()
+	a, err := c.Store.Change(ctx, h, turn, weight)
+	c.t.judge.answered(before, err)
+	return a, err
+}
+
+func (c *client) Release(ctx context.Context, h store.Hold) error {
+	before := store.Now()
+	err := c.Store.Release(ctx, h)
+	c.t.judge.answered(before, err)
+	return err
+}
+
+func (c *client) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
+	before := store.Now()
+	out := c.Store.ReleaseAll(ctx, holds)
+	for _, err := range out {
+		c.t.judge.answered(before, err)
+	}
+	return out
+}
