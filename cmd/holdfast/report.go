@@ -59,6 +59,9 @@ func metricsWriter() *cobra.Command {
 	}
 }
 
+// waitsForReports is report.WaitsFor; a test that is about what the sender says has a longer one.
+var waitsForReports = report.WaitsFor
+
 // report writes the metrics and sends the span of a run that has ended. The lock is given back by then. Whatever
 // goes wrong is told, and nothing else comes of it.
 func (j *job) report(code int) {
@@ -68,7 +71,7 @@ func (j *job) report(code int) {
 	}
 	a.Code, a.Ended, a.Store = code, time.Now(), j.where
 	a.ends(report.Error)
-	ctx, cancel := context.WithTimeout(context.Background(), report.WaitsFor)
+	ctx, cancel := context.WithDeadline(context.Background(), a.Ended.Add(waitsForReports))
 	defer cancel()
 	name := printable(strings.Join(j.names, ", "))
 	if self, err := os.Executable(); a.Metrics != "" {
@@ -113,7 +116,7 @@ func sendBy(ctx context.Context, a *account, signals <-chan os.Signal, program s
 			}
 			err = fmt.Errorf("%v came meanwhile", sig)
 		case <-ctx.Done():
-			err = fmt.Errorf("not within %v", report.WaitsFor) //mutant:report-bounded
+			err = fmt.Errorf("not within %v", waitsForReports) //mutant:report-bounded
 		}
 		_ = cmd.Process.Kill() // it is not waited for: what hangs in the kernel does not die
 		return err

@@ -112,7 +112,7 @@ func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			want := []string{"holdfast: x: metrics not written: a new file beside /none/x.prom: no such file or directory", "holdfast: x: span not sent: http://" + addr + "/v1/traces: " + what}
-			s := beginWith(t, fileStore(t), traced(t, "http://"+addr), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
+			s := beginWith(t, fileStore(t), traced(t, "http://"+addr, waitsForReportsEnv+"=1"), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
 			s.exits(7)
 			lines := strings.Split(strings.TrimSpace(s.text("stderr")), "\n")
 			if !slices.Equal(lines, want) {

@@ -45,7 +45,17 @@ var (
 )
 
 // programs are what the tests find in the PATH, besides what the machine has.
-var programs = map[string]func(){"holdfast": main, "beat": beat, "stubborn": stubborn, "outside": outside}
+var programs = map[string]func(){"holdfast": command, "beat": beat, "stubborn": stubborn, "outside": outside}
+
+// waitsForReportsEnv has the command of a test wait for its reports until the test gives up: the test is of what they say.
+const waitsForReportsEnv = "HOLDFAST_TEST_WAITS_FOR_REPORTS"
+
+func command() {
+	if os.Getenv(waitsForReportsEnv) != "" {
+		waitsForReports = patience
+	}
+	main()
+}
 
 func TestMain(m *testing.M) {
 	testscript.Main(heeding{testserver.Main{M: m}}, programs)

@@ -38,8 +38,13 @@ type Clocked struct {
 
 	// Stored reads what the store keeps of a name, every field of it: the
 	// state is then compared after each step, not only what List shows of it.
-	// It may be nil.
-	Stored func(t *testing.T, s store.Store, name string) queue.Queue
+	// form is in which of its forms the store keeps it; "": it has but one.
+	// Stored may be nil.
+	Stored func(t *testing.T, s store.Store, name string) (q queue.Queue, form string)
+
+	// Forms is how often Stored must return each form, in hundredths of the
+	// steps: the comparison goes on until it has, as it does for all else.
+	Forms map[string]float64
 }
 
 // Differential runs random operations against the store and against package
@@ -390,7 +395,11 @@ func (d *duel) compare(now queue.Time, name string) {
 		}
 	}
 	if d.c.Stored != nil {
-		have, want := d.c.Stored(d.t, d.sides[0].Store, name), *q
+		have, form := d.c.Stored(d.t, d.sides[0].Store, name)
+		if form != "" {
+			d.counts[keptAs+form]++
+		}
+		want := *q
 		for _, q := range []*queue.Queue{&have, &want} {
 			if q.OneLimit, q.Forgets = false, false; len(q.Entries) == 0 {
 				q.Entries = nil

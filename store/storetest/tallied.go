@@ -133,6 +133,9 @@ func (d *duel) floors() map[string]float64 {
 	if _, ok := d.sides[0].Store.(store.Watcher); ok {
 		floors["wakes"] = 1
 	}
+	for form, least := range d.c.Forms {
+		floors[keptAs+form] = least
+	}
 	if d.ages() {
 		floors["met a hold of over an hour"] = 0.1
 		if !d.lacks(store.PromiseMinHold) {
@@ -154,6 +157,9 @@ func (d *duel) floors() map[string]float64 {
 	}
 	return floors
 }
+
+// keptAs is what comes before a form in the counts.
+const keptAs = "kept as a "
 
 // tooRare returns what has happened too rarely for that many steps.
 func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {

@@ -30,7 +30,7 @@ func run() error {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != a.Version {
 		return fmt.Errorf("holdfast is of version %s and %s of %s: install both from one package", a.Version, report.TraceProgram, info.Main.Version)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), report.SendsFor)
+	ctx, cancel := context.WithDeadline(context.Background(), a.Ended.Add(report.SendsFor))
 	defer cancel()
 	return inFewWords(send(ctx, &a, os.Getenv))
 }

@@ -6,7 +6,8 @@ import "time"
 // TraceProgram is the name of the program that sends spans.
 const TraceProgram = "holdfast-trace"
 
-// SendsFor is how long that program tries, and WaitsFor how long the run waits for all that is sent.
+// SendsFor is how long that program tries, and WaitsFor how long the run waits for all that is sent, both from the run's end:
+// whoever starts late on a busy machine still says what was wrong.
 const (
 	SendsFor = 4 * time.Second
 	WaitsFor = 5 * time.Second
