@@ -38,12 +38,12 @@ func TestDifferential(t *testing.T) {
 				return s
 			}
 		},
-		Stored: func(t *testing.T, s store.Store, name string) (queue.Queue, string) {
+		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
 			q, err := s.(*Store).peek(t.Context(), "read", name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return *q, ""
+			return *q
 		},
 	})
 }

@@ -33,12 +33,12 @@ func TestDifferential(t *testing.T) {
 					s := newAt(clock)
 					return func() store.Store { return s }
 				},
-				Stored: func(t *testing.T, s store.Store, name string) (queue.Queue, string) {
+				Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
 					m := s.(*Store)
 					if n := m.names[name]; n != nil {
-						return n.Queue, ""
+						return n.Queue
 					}
-					return queue.Queue{Last: m.last}, ""
+					return queue.Queue{Last: m.last}
 				},
 			})
 		})

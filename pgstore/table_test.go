@@ -63,12 +63,12 @@ func TestTableDifferential(t *testing.T) {
 				return s
 			}
 		},
-		Stored: func(t *testing.T, s store.Store, name string) (queue.Queue, string) {
+		Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
 			f, err := s.(*Store).look(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return f.q, ""
+			return f.q
 		},
 	})
 }

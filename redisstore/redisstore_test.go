@@ -124,12 +124,13 @@ func TestDifferential(t *testing.T) {
 	}{{shape{2, 1}, fewestTogether}, {shape{usual.fanout, 2}, fewestTogether}, {usual, fewestTogether}, {usual, 1}} {
 		t.Run(fmt.Sprint(c.shape, " ", c.fewest), func(t *testing.T) {
 			t.Parallel()
-			forms := map[string]float64{"string": 1, "string with what is freed": 0.2}
+			forms := map[string]int{}
+			wanted := map[string]float64{"string": 1, "string with what is freed": 0.2} // in hundredths of the steps
 			if c.shape != usual {
-				forms["hash"], forms["hash with what is freed"] = 1, 0.2
+				wanted["hash"], wanted["hash with what is freed"] = 1, 0.2
 			}
 			if c.fewest == 1 {
-				forms["string in a session"] = 1
+				wanted["string in a session"] = 1
 			}
 			storetest.Differential(t, storetest.Clocked{
 				Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
@@ -143,11 +144,21 @@ func TestDifferential(t *testing.T) {
 						return s
 					}
 				},
-				Stored: func(t *testing.T, s store.Store, name string) (queue.Queue, string) {
-					return stored(t, s.(*Store), name, c.shape)
+				Stored: func(t *testing.T, s store.Store, name string) queue.Queue {
+					q, form := stored(t, s.(*Store), name, c.shape)
+					forms[form]++
+					return q
 				},
-				Forms: forms,
+				TooRare: func(steps int) (few []string) {
+					for form, least := range wanted {
+						if float64(forms[form]) < least/100*float64(steps) {
+							few = append(few, fmt.Sprintf("%d times a %s was compared: too few to say anything", forms[form], form))
+						}
+					}
+					return few
+				},
 			})
+			t.Log(forms)
 		})
 	}
 }

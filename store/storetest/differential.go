@@ -38,13 +38,12 @@ type Clocked struct {
 
 	// Stored reads what the store keeps of a name, every field of it: the
 	// state is then compared after each step, not only what List shows of it.
-	// form is in which of its forms the store keeps it; "": it has but one.
-	// Stored may be nil.
-	Stored func(t *testing.T, s store.Store, name string) (q queue.Queue, form string)
+	// It may be nil.
+	Stored func(t *testing.T, s store.Store, name string) queue.Queue
 
-	// Forms is how often Stored must return each form, in hundredths of the
-	// steps: the comparison goes on until it has, as it does for all else.
-	Forms map[string]float64
+	// TooRare returns what the test has seen too little of for that many steps: the comparison goes on then, as it does
+	// where chance has brought about too little of what it counts itself. It may be nil.
+	TooRare func(steps int) []string
 }
 
 // Differential runs random operations against the store and against package
@@ -395,11 +394,7 @@ func (d *duel) compare(now queue.Time, name string) {
 		}
 	}
 	if d.c.Stored != nil {
-		have, form := d.c.Stored(d.t, d.sides[0].Store, name)
-		if form != "" {
-			d.counts[keptAs+form]++
-		}
-		want := *q
+		have, want := d.c.Stored(d.t, d.sides[0].Store, name), *q
 		for _, q := range []*queue.Queue{&have, &want} {
 			if q.OneLimit, q.Forgets = false, false; len(q.Entries) == 0 {
 				q.Entries = nil

@@ -133,9 +133,6 @@ func (d *duel) floors() map[string]float64 {
 	if _, ok := d.sides[0].Store.(store.Watcher); ok {
 		floors["wakes"] = 1
 	}
-	for form, least := range d.c.Forms {
-		floors[keptAs+form] = least
-	}
 	if d.ages() {
 		floors["met a hold of over an hour"] = 0.1
 		if !d.lacks(store.PromiseMinHold) {
@@ -158,15 +155,15 @@ func (d *duel) floors() map[string]float64 {
 	return floors
 }
 
-// keptAs is what comes before a form in the counts.
-const keptAs = "kept as a "
-
 // tooRare returns what has happened too rarely for that many steps.
 func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {
 	for name, least := range floors {
-		if float64(d.counts[name]) < least/100*float64(steps) {
-			what = append(what, name)
+		if n := d.counts[name]; float64(n) < least/100*float64(steps) {
+			what = append(what, fmt.Sprintf("%s: %d times in %d steps, want %.2f %% of %d", name, n, d.steps, least, steps))
 		}
+	}
+	if d.c.TooRare != nil {
+		what = append(what, d.c.TooRare(steps)...)
 	}
 	return what
 }
@@ -182,6 +179,6 @@ func (d *duel) report(floors map[string]float64, steps int) {
 	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(b, a) })
 	d.t.Logf("%d steps:\n%s", d.steps, strings.Join(lines, "\n"))
 	for _, what := range d.tooRare(floors, steps) {
-		d.t.Errorf("%s: %d times in %d steps, want %.2f %% of %d", what, d.counts[what], d.steps, floors[what], steps)
+		d.t.Error(what)
 	}
 }
