@@ -173,7 +173,7 @@ func TestAdopt_ABrokenHoldIsLostWithTheReason(t *testing.T) {
 
 // The reply of either write may be lost: it is repeated, and it is the same
 // hold.
-func TestAdopt_ALostReplyIsAskedForAgain(t *testing.T) {
+func TestAdopt_AWriteWithALostReplyIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -230,7 +230,7 @@ func TestAdopt_ACancelledOneIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestAdopt_WhatStaysIndeterminateIsTold(t *testing.T) {
+func TestAdopt_AnIndeterminateOutcomeIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -272,7 +272,7 @@ func TestAdopt_ARefusedDetachGivesBack(t *testing.T) {
 	})
 }
 
-func TestAdopt_DetachOfWhatIsOverSaysSo(t *testing.T) {
+func TestAdopt_DetachOfAnEndedLeaseIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)

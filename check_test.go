@@ -81,7 +81,7 @@ func TestCheck_ComesAfterTheFirstAnswer(t *testing.T) {
 }
 
 // A check that Close cuts off is no news, and Close waits for it.
-func TestCheck_CutOffByCloseIsNotTold(t *testing.T) {
+func TestCheck_CutOffByCloseIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
 		s := &checked{link: newLink(t), found: func(ctx context.Context) []store.Finding {

@@ -273,7 +273,7 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 	})
 }
 
-func TestElection_ObserveTellsWhoAndSinceWhen(t *testing.T) {
+func TestElection_ObserveReturnsTheLeaderAndItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		l, err := candidate(t, mem, "anna").Election("leader").Campaign(t.Context())
@@ -295,7 +295,7 @@ func TestElection_ObserveTellsWhoAndSinceWhen(t *testing.T) {
 }
 
 // At once when its time has run out, also while the name stays closed.
-func TestElection_ObserveAnExpiredLeaderIsNone(t *testing.T) {
+func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		l, err := candidate(t, mem, "anna").With(&Options{LockDelay: time.Hour}).Election("leader").Campaign(t.Context())
@@ -363,7 +363,7 @@ func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 	})
 }
 
-func TestElection_ObserveTellsAnOutageOnceAndGoesOn(t *testing.T) {
+func TestElection_ObserveReportsAnOutageOnceAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := listed(t, memstore.New())
 		locks := locker(t, s, nil)

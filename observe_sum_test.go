@@ -120,7 +120,7 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 
 // A lease that is handed on, lost and given up at the same moment: whoever was
 // not told that it began is not told that it ended.
-func TestObserver_WhatIsLostOnItsWayAddsUp(t *testing.T) {
+func TestObserver_EventsAddUpWithLostReplies(t *testing.T) {
 	for _, how := range []string{"lost", "lost and given up", "closed", "closed and given up"} {
 		begun, ended := 0, 0
 		for range 300 {

@@ -74,7 +74,7 @@ func observed(t *testing.T, more *Options) (*link, *Locker, *observer) {
 	return s, locker(t, s, more.over(&Options{Observer: o.tell})), o
 }
 
-func TestObserver_IsToldOfAGrantItsRenewalsAndItsRelease(t *testing.T) {
+func TestObserver_ReceivesAGrantItsRenewalsAndItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		s.on(func(c *call) fate { return fate{there: 20 * time.Millisecond, back: 30 * time.Millisecond} })
@@ -90,7 +90,7 @@ func TestObserver_IsToldOfAGrantItsRenewalsAndItsRelease(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldOfTheWaitAndOfARefusal(t *testing.T) {
+func TestObserver_ReceivesTheWaitAndARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, &Options{PollMin: 10 * time.Millisecond, PollMax: 10 * time.Millisecond})
 		other := other(t, s.mem, "a", time.Hour)
@@ -125,7 +125,7 @@ func TestObserver_IsToldOfTheWaitAndOfARefusal(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldWhenItIsIndeterminate(t *testing.T) {
+func TestObserver_ReceivesAnIndeterminateOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		l := lock(t, locks, "b")
@@ -147,7 +147,7 @@ func TestObserver_IsToldWhenItIsIndeterminate(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldHowLateARenewalWas(t *testing.T) {
+func TestObserver_ReceivesHowLateARenewalWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		start := time.Now()
@@ -179,7 +179,7 @@ func TestObserver_IsToldHowLateARenewalWas(t *testing.T) {
 }
 
 // So it is of a hold that waits for other names and is kept by asking again.
-func TestObserver_IsToldHowLateAHoldOfSeveralIsKept(t *testing.T) {
+func TestObserver_ReceivesHowLateAHoldOfSeveralIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		b := other(t, s.mem, "b", time.Hour)
@@ -202,7 +202,7 @@ func TestObserver_IsToldHowLateAHoldOfSeveralIsKept(t *testing.T) {
 }
 
 // Whatever way a hold ends, its end is told once.
-func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
+func TestObserver_ReceivesEachLossOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		lose func(s *link)
@@ -233,7 +233,7 @@ func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
 
 // The loss was told to the renewal that the release waited for: nobody has heard
 // of it yet.
-func TestObserver_IsToldOfALossThatTheReleaseFinds(t *testing.T) {
+func TestObserver_ReceivesALossThatTheReleaseFinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		l := lock(t, locks, "a")
@@ -261,7 +261,7 @@ func TestObserver_CloseReleasesAndEndsWaitsWithoutAnEvent(t *testing.T) {
 }
 
 // Mistakes of the caller are found before anything is sent.
-func TestObserver_IsNotToldOfMistakes(t *testing.T) {
+func TestObserver_ReceivesNoMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, locks, o := observed(t, nil)
 		ended, cancel := context.WithCancel(t.Context())

@@ -95,7 +95,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 }
 
 // B17, and the same from a mutex: the holder's own context tells at once.
-func TestB17_B33_WhoWouldWaitForItselfIsTold(t *testing.T) {
+func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

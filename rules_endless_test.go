@@ -87,7 +87,7 @@ func TestEndless_LastsUntilItIsReleased(t *testing.T) {
 	})
 }
 
-func TestEndless_ALossThatIsToldEndsTheLeaseAtOnce(t *testing.T) {
+func TestEndless_AReportedLossEndsTheLeaseAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		locks := locker(t, s, nil)
@@ -112,7 +112,7 @@ func TestEndless_ALossThatIsToldEndsTheLeaseAtOnce(t *testing.T) {
 }
 
 // A driver's own timeout, which matches the end of a context, is not the caller's.
-func TestEndless_ALossThatIsToldMatchesNoContext(t *testing.T) {
+func TestEndless_AReportedLossMatchesNoContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -127,7 +127,7 @@ func TestEndless_ALossThatIsToldMatchesNoContext(t *testing.T) {
 }
 
 // The connection breaks when the grant is on its way to us.
-func TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce(t *testing.T) {
+func TestEndless_ALossReportedBeforeTheGrantIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		s.on(func(c *call) fate {
@@ -150,7 +150,7 @@ func TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce(t *testing.T) {
 	})
 }
 
-func TestEndless_TheStoreIsAskedNowAndThen(t *testing.T) {
+func TestEndless_TheStoreIsPolledNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		start := time.Now()
@@ -213,7 +213,7 @@ func TestEndless_MaxHoldEndsIt(t *testing.T) {
 	})
 }
 
-func TestEndless_AWaiterGetsInHoweverLongItTook(t *testing.T) {
+func TestEndless_AWaiterIsGrantedHoweverLongItTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -276,13 +276,13 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 }
 
 // Such as one that something was put around, which forgot that.
-func TestEndless_AStoreThatTellsNoLossesIsRefused(t *testing.T) {
+func TestEndless_AStoreThatReportsNoLossesIsRefused(t *testing.T) {
 	if _, err := New(struct{ store.Store }{newSession(t)}, nil); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("error %v, want ErrInvalid", err)
 	}
 }
 
-func TestEndless_ARefusalTellsNoTimesThatNobodyKnows(t *testing.T) {
+func TestEndless_ARefusalReturnsNoUnknownTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		l := lock(t, locker(t, s, &Options{Owner: Owner{Host: "web-3", PID: 4711, Program: "backup"}}), "a")

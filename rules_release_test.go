@@ -190,7 +190,7 @@ func TestRule7_AfterALossNothingIsSent(t *testing.T) {
 }
 
 // The store's word reaches a renewal after the release has begun.
-func TestRule7_ALossToldToTheRenewalInFlightIsTold(t *testing.T) {
+func TestRule7_ALossReturnedToARenewalInFlightIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {

@@ -181,7 +181,7 @@ func TestValues_ReachADetachAndAnAdoption(t *testing.T) {
 }
 
 // Whoever is handed the name has values of its own.
-func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
+func TestValues_AreThoseOfTheCurrentHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
 		locks := locker(t, s, nil)
@@ -240,7 +240,7 @@ func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
 
 // The caller's context ended long ago: what ends a call after that is its own bound,
 // also to a driver that asks for the cause.
-func TestValues_TheEndOfTheCallersContextIsNone(t *testing.T) {
+func TestValues_TheEndOfTheCallersContextEndsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
 		locks := locker(t, s, nil)
@@ -257,7 +257,7 @@ func TestValues_TheEndOfTheCallersContextIsNone(t *testing.T) {
 	})
 }
 
-func TestObserver_EventsSayWhose(t *testing.T) {
+func TestObserver_EventsSayWhoseTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, &Options{Note: "nightly"})
 		ctx, cancel := context.WithTimeout(traced(t, "trace 1"), time.Second)

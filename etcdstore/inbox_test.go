@@ -119,7 +119,7 @@ func TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain(t *testing.T) {
 
 // etcd counts its revisions from one again when all its data was lost: a record of the new one has the revision that
 // a record of the old one had.
-func TestAVersionFromBeforeAllWasLostIsNone(t *testing.T) {
+func TestAVersionFromBeforeALossOfAllDataIsInvalid(t *testing.T) {
 	t.Parallel()
 	prefix := apart().Prefix
 	var all [2]record.Record

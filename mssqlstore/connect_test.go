@@ -73,7 +73,7 @@ func TestALogInGoesOnWithoutItsCaller(t *testing.T) {
 }
 
 // Also on a pool whose driver does not.
-func TestACallReturnsWhenItsContextEndsThoughNobodyAnswers(t *testing.T) {
+func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for what, openAt := range map[string]func(url string) (*Store, error){
 		"connections of our own": func(url string) (*Store, error) { return Open(url, nil) },

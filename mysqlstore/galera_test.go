@@ -68,7 +68,7 @@ func galeraStores(t *testing.T) (nodes []*testserver.Server, stores []*Store) {
 }
 
 // What two nodes write at once is certified, and one of them is told that it was not applied.
-func TestOfTwoNodesOfGaleraOneLetsInAtATimeAndTokensGrow(t *testing.T) {
+func TestTwoNodesOfGaleraNeverGrantOneNameTwice(t *testing.T) {
 	testserver.AtNight(t)
 	nodes, _ := galeraStores(t)
 	const each = 100 // grants on a node
@@ -115,7 +115,7 @@ func TestOfTwoNodesOfGaleraOneLetsInAtATimeAndTokensGrow(t *testing.T) {
 
 // A node that applies nothing for longer than a TTL has only old renewals to read, and takes nothing over: that it was the
 // first to write is what certification denies.
-func TestANodeOfGaleraThatIsBehindTakesNothingOver(t *testing.T) {
+func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 	testserver.AtNight(t)
 	nodes, stores := galeraStores(t)
 	c := mutex("n")

@@ -80,7 +80,7 @@ func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
 }
 
 // It may be asked for less than it has in the session in which it waited.
-func TestAHoldRenewedByHandExpiresNoEarlierThanItsOwnerWasTold(t *testing.T) {
+func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	for _, name := range []string{"alone", "with others"} {

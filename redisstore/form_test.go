@@ -57,7 +57,7 @@ func TestOrdinaryNamesCanBeReadInTheirKeys(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 	s := newShared(t)
 	newest := mutex("what is stored")
 	mustHold(t, s, newest)

@@ -274,7 +274,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 
 // A node leaves its cluster in good order, and so goes on answering those who
 // are connected to it. The mailbox that is open there hears nothing any more.
-func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
+func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 	t.Parallel()
 	masters := testserver.RedisCluster(t, 3)
 	s := storeOn(t, clusterClient(t, masters), nil)

@@ -33,7 +33,7 @@ func TestAHoldGoesToAnotherProcessOutOfASession(t *testing.T) {
 }
 
 // What was done to a hold its owner hears with the next renewal, as without a session.
-func TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal(t *testing.T) {
+func TestTheFateOfAHoldInASessionIsInItsNextRenewal(t *testing.T) {
 	t.Parallel()
 	open, advance := clocked(t)
 	s := open()

@@ -114,7 +114,7 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 }
 
 // B104: it takes nothing out of the pool.
-func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
+func TestSession_ManyNamesUseOneConnectionOutsideThePool(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	mine, err := pool.Acquire(t.Context())
 	if err != nil {
@@ -142,7 +142,7 @@ func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
 }
 
 // B103.
-func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
+func TestSession_OneForAllRoundsAndNoneWhenUnused(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = t.Name() })
 	sessions := func() (pids string) {
 		if err := pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()", t.Name()).Scan(&pids); err != nil {
@@ -189,7 +189,7 @@ func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
 }
 
 // No wait blocks other names.
-func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
+func TestSession_ManyWaitersDelayNoOtherName(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	holder, u := newUser(t, pool, nil), newUser(t, pool, nil)
 	h := holder.take(fresh())
@@ -219,7 +219,7 @@ func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-func TestSession_AnAskThatItsCallerHasLeftIsGivenBackByTheLast(t *testing.T) {
+func TestSession_AnAbandonedAskIsReleasedByTheLast(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
 	u.release(u.take(fresh()))

@@ -52,7 +52,7 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 }
 
 // Until its end is heard, a node that is gone is one that does not answer.
-func TestANodeWhoseEndIsHeardLateHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
+func TestANodeWithALateFINDelaysNoCallAndIsRejoined(t *testing.T) {
 	t.Parallel()
 	gone := testserver.Redis(t)
 	addr, tell := lateClosing(t, gone.Addr)

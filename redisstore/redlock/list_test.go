@@ -10,7 +10,7 @@ import (
 
 // A renewal is confirmed by a majority, so a node may not have it yet. Its
 // entry does not hide what the renewal told the others.
-func TestWhatARenewalToldAMajorityIsListed(t *testing.T) {
+func TestARenewalConfirmedByAMajorityIsListed(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
 	next := store.Owner{Host: "next"}.Stored()

@@ -13,22 +13,22 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	t.Parallel()
 	const (
 		model     = "TestEveryNodeAnswersAsTheModel"
-		forgets   = "TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver"
+		forgets   = "TestARestartedNodeGrantsNothingUntilItsGrantsExpired"
 		majority  = "TestTheMajorityAnswersAsTheModel/3_nodes"
-		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
+		twoFrozen = "TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing"
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
 		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
 		full      = "TestOnFullNodesLeasesAreRenewedAndGivenBack/Redis"
 		announced = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges"
-		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
+		overdue   = "TestARenewalAfterTheOldDeadlineIsALoss"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"what a node is sent is linked to nobody", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-joined-in-no-trace", mutant.Return("ctx")},
-		{"no hook is called", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-hooks", mutant.Stmt("_ = hook")},
+		{"what a node is sent is linked to nobody", "TestRequestsToEachNodeAreLinkedToTheirCaller", "redlock-joined-in-no-trace", mutant.Return("ctx")},
+		{"no hook is called", "TestRequestsToEachNodeAreLinkedToTheirCaller", "redlock-hooks", mutant.Stmt("_ = hook")},
 		{"who holds may be more than the smaller total", model, "redlock-least-limit", mutant.Line("if e.granted then held = held + e.weight end")},
 		{"a lock is one more total of a semaphore", model, "redlock-two-totals", mutant.Line("if false then")},
 		{"each ask asks the holders once more", model, "redlock-asked-once", mutant.Line("if own.reason ~= '' then")},
@@ -38,19 +38,19 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"each node's notification asks a holder", "TestStore/promise/a_holder_is_notified_once_of_who_asks_to_give_up", "redlock-asked-by-each-node", mutant.Value("cl != nil && cl.held")},
 		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
 		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
-		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
+		{"a slot takes one vote less", "TestASemaphoresQuorumGrantsNoMoreThanItsSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
 		{"a node that hangs is not named", "TestEachNodeThatDidNotAnswerIsNamedWithItsCause", "redlock-silent-node-named", mutant.Cond("false")},
 		{"a node that nobody waited for is not named", "TestAllNodesThatAreAwayAreNamed", "redlock-all-away-named", mutant.Cond("WAS && false")},
 		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "redlock-answers-waited-for", mutant.Return("t.answered() > len(s.nodes)/2")},
-		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "redlock-grant-within-ttl", mutant.Cond("false")},
+		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsReleased", "redlock-grant-within-ttl", mutant.Cond("false")},
 		{"a lease counts from the answer", from, "redlock-lease-from", mutant.Return("s.granted(cl, cl.TTL, store.Now()), nil")},
 		{"clocks do not differ", from, "redlock-drift", mutant.Return("0 * ttl")},
 		{"a renewal counts from the answer", from, "redlock-renewal-from", mutant.Value("store.Renewal{TTL: h.TTL, From: now}")},
 		{"what was granted late is kept", twoFrozen, "redlock-late-grant-given-back", mutant.Value("make(chan reply)")},
 		{"a refused try is given back by those that answer soon", "TestARefusedTryIsGivenBackByTheNodesThatTheNextNeeds", "redlock-given-back-for-the-next", mutant.Value("func() bool { return true }")},
 		{"a node that is away is asked all the same", "TestTwoGoodNodesAndADeadOneKeepEveryPromise/promise/an_early_release_keeps_the_name_taken", "redlock-away-node-left-alone", mutant.Cond("WAS && false")},
-		{"a node that was away is told nothing", "TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack", "redlock-owed-to-node", mutant.Stmt("_ = again")},
-		{"a node that is back is asked before it is told", "TestANodeThatIsBackIsToldWhatItMissedBeforeItIsAsked", "redlock-told-before-asked", mutant.Stmt("defer n.send(j)")},
+		{"a node that was away is told nothing", "TestAReturningNodeGetsReleasesThatItMissed", "redlock-owed-to-node", mutant.Stmt("_ = again")},
+		{"a node that is back is asked before it is told", "TestAReturningNodeGetsMissedReleasesFirst", "redlock-told-before-asked", mutant.Stmt("defer n.send(j)")},
 		{"few answers refuse", twoFrozen, "redlock-few-answers", mutant.Cond("t.answered() < 1")},
 		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
 		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
@@ -59,7 +59,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
 		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
 		{"a notification carries the number", "TestANotificationNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Notification{Name: name, ID: id, Token: p, N: 1}, p, ok")},
-		{"a mailbox that opens late has nobody poll", "TestAMailboxThatOpensBehindWatchHasEverybodyPoll", "redlock-opened-late", mutant.First("return")},
+		{"a mailbox that opens late has nobody poll", "TestAMailboxOpenedAfterWatchMakesAllWaitersPoll", "redlock-opened-late", mutant.First("return")},
 		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
 		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
 		{"who asks again goes to the end", majority, "redlock-position-outlived", mutant.Cond("!cl.held && cl.place != 0 && now != 0")},
@@ -85,8 +85,8 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
 		{"a release counts nodes that cannot grant", "TestAReleaseWaitsForTheNodesThatTheNextNeeds", "redlock-released-for-the-next", mutant.Cond("free() > was")},
 		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
-		{"a list shows what an older renewal told", "TestWhatARenewalToldAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Stmt("_ = other")},
-		{"a list shows the owner that one node has", "TestWhatARenewalToldAMajorityIsListed", "redlock-owner-of-most-listed", mutant.Cond("WAS && most == 0")},
+		{"a list shows what an older renewal told", "TestARenewalConfirmedByAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Stmt("_ = other")},
+		{"a list shows the owner that one node has", "TestARenewalConfirmedByAMajorityIsListed", "redlock-owner-of-most-listed", mutant.Cond("WAS && most == 0")},
 		{"a node that answers nothing counts as one that grants", "TestTheCheckCountsNoNodeThatAnswersNothing", "redlock-check-answers-nothing", mutant.Delete()},
 		{"a clock that is ahead grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-ahead", mutant.Cond("false")},
 		{"a clock that is behind grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-behind", mutant.Cond("false")},
@@ -122,7 +122,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"another note is not announced", announced, "redlock-note-is-news", mutant.Delete()},
 		{"another id is not announced", announced, "redlock-another-id-is-news", mutant.Delete()},
 		{"a break is not announced", announced, "redlock-break-announced", mutant.Delete()},
-		{"what one node tells is told once", "TestWhoWatchesIsToldOnceMoreWhenAllNodesHaveHadTheTime", "redlock-name-told-once", mutant.Delete()},
+		{"what one node tells is told once", "TestAWatcherIsNotifiedAgainOnceAllNodesHadTime", "redlock-name-told-once", mutant.Delete()},
 		{"a node that was away is watched and nobody told", "TestANodeThatWasAwayIsWatchedWhenItIsBack", "redlock-name-heard-late", mutant.Delete()},
 		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "redlock-maximum", mutant.Delete()},
 	} {

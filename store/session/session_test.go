@@ -182,7 +182,7 @@ func TestASessionEndsByTheClockOfItsOwner(t *testing.T) {
 	}
 }
 
-func TestASessionThatTheServerEndedIsOver(t *testing.T) {
+func TestASessionThatTheServerEndedHasEnded(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
@@ -193,7 +193,7 @@ func TestASessionThatTheServerEndedIsOver(t *testing.T) {
 	}
 }
 
-func TestOnlyASessionThatWasMadeOverIsOver(t *testing.T) {
+func TestOnlyAFinalizedSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
@@ -211,7 +211,7 @@ func TestOnlyASessionThatWasMadeOverIsOver(t *testing.T) {
 	}
 }
 
-func TestAWatchTellsOfTheEndOnceItIsSure(t *testing.T) {
+func TestAWatchReportsTheEndOnceItIsCertain(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
@@ -247,7 +247,7 @@ func TestASetThatIsClosedWatchesNothing(t *testing.T) {
 	}
 }
 
-func TestACallIsToldByTheNextRenewal(t *testing.T) {
+func TestACallIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
