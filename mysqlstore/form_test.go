@@ -284,7 +284,7 @@ func TestTablesAreApart(t *testing.T) {
 }
 
 // Notes that were taken in are not kept for as long as their name is used.
-func TestConsumedNotesAreDeleted(t *testing.T) {
+func TestTakenInNotesAreDeleted(t *testing.T) {
 	b := backendOn(t, sharedDSN(t), apart())
 	defer b.Close()
 	b.Sweeps.Pause()

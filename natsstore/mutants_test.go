@@ -16,7 +16,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		gone    = "TestAMissingSessionIsNeverRenewedAgain"
 		late    = "TestARenewalThatComesLateEndsNoSession"
 		unfit   = "TestABucketThatWouldLoseLocksIsRefused"
-		passed  = "TestAConsumedNoteIsIgnoredBeforeItIsDeleted"
+		passed  = "TestATakenInNoteIsIgnoredBeforeItIsDeleted"
 		suite   = "TestBackend/promise/"
 		arrives = "TestFaults/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
 		sent    = "TestFaults/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
@@ -62,8 +62,8 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a reading makes a bucket", "TestARefusedTryWritesNothing", "nats-looking-makes-bucket", mutant.Value("b.prepared(ctx, true)")},
 		{"what was taken in is read until it is deleted", passed, "nats-taken-in-is-left-out", mutant.Cond("n.Version != \"\"")},
 		{"what was taken in is taken in once more", passed, "nats-notes-taken-in-twice", mutant.Cond("m.seq == 0")},
-		{"what was taken in stays", "TestAConsumedNoteIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
-		{"more than was taken in is deleted", "TestAConsumedNoteIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
+		{"what was taken in stays", "TestATakenInNoteIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_, _ = ctx, k")},
+		{"more than was taken in is deleted", "TestATakenInNoteIsDeleted", "nats-taken-in-is-deleted", mutant.Stmt("_ = k.stream.Purge(ctx, jetstream.WithPurgeSubject(b.subject(noteKeys(name))))")},
 		{"who may not delete is denied a reading", "TestADeniedDeleteOfNotesDoesNotFailALaterRead", "nats-denied-by-an-older-write", mutant.Return("b.violated(err)")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a grant counts from another session", sent, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},

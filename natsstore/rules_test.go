@@ -317,7 +317,7 @@ func loaded(t *testing.T, b *backend, name string) (r record.Record, keys []stri
 }
 
 // What is taken in is left out by all, though it is not deleted yet.
-func TestAConsumedNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
+func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {
@@ -350,7 +350,7 @@ func TestAConsumedNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 }
 
 // What is taken in is deleted soon.
-func TestAConsumedNoteIsDeleted(t *testing.T) {
+func TestATakenInNoteIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {

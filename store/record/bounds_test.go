@@ -190,7 +190,7 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 
 // A note whose owner has gone while it rested among others is taken in by it all the same: at
 // any time later it would be behind those who came after it.
-func TestAnAbandonedNoteIsStillConsumed(t *testing.T) {
+func TestAnAbandonedNoteIsStillTakenIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

@@ -45,7 +45,7 @@ func TestNoWaiterIsOvertakenByTwoLaterHolds(t *testing.T) {
 }
 
 // In a crowd each leaves it to the others to take in the notes; but if nobody holds the name there is nobody who gives it back.
-func TestAClaimOnAFreeNameConsumesAllNotesAtOnce(t *testing.T) {
+func TestAClaimOnAFreeNameTakesInAllNotesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, holder, _, c, answered, reads := resting(t, terse, true)
@@ -66,7 +66,7 @@ func TestAClaimOnAFreeNameConsumesAllNotesAtOnce(t *testing.T) {
 }
 
 // Of a crowd it is for one to take in all.
-func TestTheOldestNotesOwnerConsumesAllNotes(t *testing.T) {
+func TestTheOldestNotesOwnerTakesInAllNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(terse)

@@ -60,7 +60,7 @@ func resting(t *testing.T, o recordtest.Options, apart bool) (p, holder *process
 }
 
 // Who has left a note need not read the record to know that it is in.
-func TestAConsumedNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
+func TestATakenInNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, holder, h, _, answered, reads := resting(t, recordtest.Options{}, false)
@@ -82,7 +82,7 @@ func TestAConsumedNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 }
 
 // A note under a session that has ended keeps nothing: who has joined again has to be told of the present one.
-func TestANoteConsumedUnderAnotherSessionDoesNotCount(t *testing.T) {
+func TestANoteTakenInUnderAnotherSessionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, _, _, c, answered, reads := resting(t, recordtest.Options{}, false)

@@ -11,7 +11,7 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 	t.Parallel()
 	const (
 		judged = "TestASessionIsJudgedByTheServersTimeWhateverIsCutOfIt"
-		taken  = "TestAConsumedNoteIsNeverReadAgain"
+		taken  = "TestATakenInNoteIsNeverReadAgain"
 		swept  = "TestTheSweepDeletesWhatIsOld"
 		calls  = "TestCallsAreCountedAfterTheirObjectIsDeleted"
 	)
@@ -20,12 +20,12 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a note that went while it was read is not noticed", "TestANoteConsumedDuringAReadIsInTheRecord", "object-note-gone-meanwhile", mutant.Cond("WAS || gone")},
+		{"a note that went while it was read is not noticed", "TestANoteTakenInDuringAReadIsInTheRecord", "object-note-gone-meanwhile", mutant.Cond("WAS || gone")},
 		{"what is taken in is read still", taken, "object-taken-in-is-left-out", mutant.Cond("true")},
 		{"notes are taken in twice", taken, "object-note-taken-in-twice", mutant.Stmt("_ = n")},
 		{"notes are in no order", "TestNotesAreInTheOrderInWhichTheyCame", "object-notes-in-order", mutant.Stmt("_ = n")},
 		{"two swaps write the same", "TestASwapOfTheSameIsAnotherVersion", "object-version-is-drawn", mutant.Value(`head{V: form, Name: []byte(s.Name), Idle: s.Idle, Taken: b.untilDeleted(old.taken)}`)},
-		{"what is taken in is remembered for ever", "TestNotesADeadProcessConsumedAreDeletedByTheNext", "object-taken-in-is-forgotten", mutant.Return("slices.Clone(taken)")},
+		{"what is taken in is remembered for ever", "TestNotesADeadProcessTookInAreDeletedByTheNext", "object-taken-in-is-forgotten", mutant.Return("slices.Clone(taken)")},
 		{"notes are deleted of which some are not taken in", taken, "object-half-taken-is-deleted", mutant.Return("len(versions) == 0")},
 		{"an owner counts on its whole TTL", "TestASessionLastsLessThanItsTTL", "object-times-are-cut", mutant.Return("ttl, nil")},
 		{"a session is over too early", judged, "object-session-judged", mutant.Value("time.Duration(v.TTL)*time.Second - margin - o.Now.Sub(o.Written)")},

@@ -31,7 +31,7 @@ type Object struct {
 	Version string // changes with each write of another body, and is never that of the key again; empty: nothing is there
 
 	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put
-	Now     time.Time // its clock as it answered, or up to two seconds before; zero: it did not tell
+	Now     time.Time // its clock when it answered, or up to two seconds before; zero: unknown
 
 	Unfit  string // why the server would delete the object, or keep what is written over; empty: it does neither
 	Server string // which it is, as it says
@@ -45,7 +45,7 @@ const (
 	_        Fate = iota
 	Done          // it is written
 	Refused       // it is not written: the version that is there is another
-	Conflict      // it is not written, as another was under way: what is there nobody has said
+	Conflict      // not written, as another write was under way: the current object is unknown
 )
 
 // A Server keeps the objects. It sends each request once, and its errors are as record.Backend has them. Its methods are safe for
@@ -94,7 +94,7 @@ func New(server Server, address, prefix string) *Backend {
 	return b
 }
 
-// Listen implements [record.Backend]: nobody is notified.
+// Listen implements [record.Backend]: there are no notifications.
 func (b *Backend) Listen(context.Context, store.Process, func(record.Notification)) error {
 	return store.ErrUnsupported
 }
@@ -105,7 +105,8 @@ func (b *Backend) Await(context.Context, session.ID) error { return store.ErrUns
 // patience bounds what is done behind a call.
 const patience = 10 * time.Second
 
-// behind runs what nobody waits for but Close. If it fails, a sweep does it.
+// behind runs f in the background; only Close waits for it. If f fails, a
+// sweep does its work.
 func (b *Backend) behind(f func(ctx context.Context)) {
 	b.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, patience)

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// CheckClock is the finding of how far the server's clock is from this host's: it told now, in microseconds since 1970,
-// at half the round trip of what was sent then and answered just now.
+// CheckClock is the finding of the difference between the server's clock and this host's: the server returned
+// now, in microseconds since 1970, at half the round trip of a request that was sent at sent and answered just
+// now.
 func CheckClock(now int64, sent time.Time) store.Finding {
 	half := time.Since(sent) / 2
 	return store.ClockFinding(time.UnixMicro(now).Sub(sent.Add(half)), half)
@@ -31,8 +32,8 @@ func (b *Base) CheckDisk(setting, run string) store.Finding {
 	return store.Finding{About: "disk", Found: "grants wait for the disk"}
 }
 
-// CheckPool warns of a pool of the caller's with a bound, which is the most connections that it may have, or 0: others of
-// the program can use such a pool up. It returns nothing of a pool that is the store's own.
+// CheckPool warns of a caller's pool with a bound (most connections; 0: no bound): other parts of the program
+// can use up such a pool. It returns nothing for a pool of the store's own.
 func (b *Base) CheckPool(most int) []store.Finding {
 	if b.Own != nil || most == 0 { //mutant:row-pool-warned
 		return nil

@@ -1,6 +1,6 @@
-// Package row has what the backends of package record share whose server keeps all of a name in one row of a table, and a
-// session in one row of another: the version of a record and the inbox beside it, the end of a session, the sweeping, and
-// what an operator is told. It is for the stores of this project, and unstable: it may change in any release.
+// Package row is shared by the backends of package record whose server keeps a name in one row of a table, and a
+// session in one row of another: the version of a record and its inbox, the end of a session, the sweeping, and
+// the findings for operators. It is for the stores of this project, and unstable: it may change in any release.
 package row
 
 import (
