@@ -14,9 +14,9 @@ import (
 )
 
 // Renew implements [store.Store]: one renewal of each session that keeps any of the holds. A row
-// is written only to put a hold into the session, or where its owner has something to tell,
-// or something may have become of it, which the calls of its session tell; and read now and then.
-// All rows that need nothing else are written by one statement; the others by one each.
+// is written only to put a hold into the session, if its owner has new values, or if the hold may
+// have changed, which the calls of its session show; and it is read now and then. Rows that need
+// nothing else are all written by one statement; the others by one each.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return s.renew(ctx, holds, true)
 }

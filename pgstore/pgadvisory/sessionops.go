@@ -97,7 +97,7 @@ func (s *Store) do(ctx context.Context, j *job) error {
 	}
 }
 
-// Ask implements [store.Store]. Nobody has a position: it is a try in any case.
+// Ask implements [store.Store]. There are no positions: each ask is a try.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	key, err := KeyOf(c.Name)
 	d := s.Describe

@@ -23,12 +23,11 @@ const (
 	mostReopen  = 3 * time.Second
 )
 
-// Watch implements [store.Watcher]: one subscription a node, each on a
-// connection of its own, until Close. It returns once a majority hear; the
-// others follow, and then tell everybody to poll. A notification is passed on if it is
-// about the newest number that its claim was asked with, once for each, or of a
-// waiter that asks for a hold, once for each of those, and
-// never carries a token.
+// Watch implements [store.Watcher]: one subscription a node, each on a connection of
+// its own, until Close. It returns once a majority is subscribed; the others follow,
+// and then have all waiters poll. A notification is passed on if it is for the newest
+// number of its claim, once for each number, or for a waiter that asks a hold to give
+// up, once for each waiter. It never carries a token.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, need); err != nil {

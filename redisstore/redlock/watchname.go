@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. It returns once a majority hear; the
-// others follow. What a node publishes is what is so there, so changed is called for each node, and once more when
-// all of them have had the time to do the same: by then it is so on a majority, or is not.
+// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. It returns once a
+// majority is subscribed; the others follow. A node publishes its own changes, so changed is called for each
+// node, and once more when all nodes have had time to make the same change: by then a majority has it, or not.
 func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if err := store.CheckName(name); err != nil {
 		return nil, err
