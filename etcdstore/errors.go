@@ -102,7 +102,7 @@ func ParseURL(s string) (*clientv3.Config, *Options, error) {
 	}
 	config := &clientv3.Config{
 		DialTimeout: 5 * time.Second, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		Logger: zap.NewNop(), // what goes wrong is told by errors
+		Logger: zap.NewNop(), // failures are returned as errors
 	}
 	scheme := "http://"
 	if secure {

@@ -196,8 +196,9 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 // ttlPatience bounds how long Left waits for what is not needed to be safe.
 const ttlPatience = time.Second
 
-// Left implements [session.Backend]. That a session has ended says its key alone: who leads no more may not know of its lease.
-// That it lives says the lease, too: while there is that the key is there, or nobody renews the session any more.
+// Left implements [session.Backend]. Only the missing key proves that a session has ended: a member that no
+// longer leads may not know of its lease. The lease also proves that it lives: while the lease exists the key
+// exists too, or the session is no longer renewed.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	soon, cancel := context.WithTimeout(ctx, ttlPatience)

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// DefaultDir is the directory that holdfast uses unless another is named:
-// holdfast in the user's local application data. The error matches
-// store.ErrInvalid if the user has no such directory.
+// DefaultDir is the directory that holdfast uses by default: holdfast in the
+// user's local application data. The error matches store.ErrInvalid if the
+// user has no such directory.
 func DefaultDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // List implements [store.Inspector]. The entries of dead processes are shown
-// as expired, though nobody may have dropped them yet.
+// as expired, even if they have not been dropped yet.
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		tested := map[store.Process]bool{}

@@ -67,9 +67,9 @@ func (s *Store) own(p store.Process) (*process, error) {
 
 // Presence returns an open file that shows other processes that p is alive: p is the
 // first half of the ids of a Locker on this Store. As long as any process has the file
-// open, nobody takes p for dead, and what p holds comes free by release or TTL only. It
-// is for a process that has to clean up after another before the name may be had. The
-// caller closes the file; an exec closes it too.
+// open, p counts as alive, and its holds are freed only by a release or by their TTL. It
+// is for a process that has to clean up after another before the name is granted again.
+// The caller closes the file; an exec closes it too.
 //
 // Errors: store.ErrInvalid if p has made no claim on this Store, store.ErrUnsupported on
 // Windows, and store.ErrUnavailable if the file cannot be duplicated.

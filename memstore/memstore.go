@@ -3,8 +3,8 @@
 //
 // # Stored form
 //
-// A map from name to [queue.Queue]. A name that nobody holds or waits for is
-// not in it: of all idle names one number is kept, the newest token.
+// A map from name to [queue.Queue]. It has only names with holders or waiters: for all
+// idle names one number is kept, the newest token.
 //
 // # Guarantees
 //
@@ -92,11 +92,11 @@ const minSweep = 1024
 // Fail makes every later operation for which f returns an error fail with that error
 // before anything is done, as an unreachable server would; a nil f ends that. op is
 // "ask", "poll", "renew", "change", "release", "watch", "list" or "break". name is empty
-// for a list of all names, and "watch" is [Store.WatchName] alone: Watch never fails by
-// it. f is called with the store locked and must not use it. Fail is
-// for tests of what a caller does when its store is away: an error that matches none of
-// the Err values of package [github.com/holdfast-go/holdfast/store] counts as an
-// indeterminate outcome, so that a claim fails with ErrUnavailable.
+// for a list of all names, and "watch" is [Store.WatchName] alone: it never makes Watch
+// fail. f is called with the store locked and must not use it. Fail is for tests of a
+// caller whose store is down: an error that matches none of the Err values of package
+// [github.com/holdfast-go/holdfast/store] counts as an indeterminate outcome, so that a
+// claim fails with ErrUnavailable.
 func (s *Store) Fail(f func(op, name string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -79,7 +79,7 @@ type stored struct {
 	TTL   int64         `bson:"ttl"` // of a session, in milliseconds
 	Calls int64         `bson:"calls"`
 	Over  bool          `bson:"over"`
-	Seen  bson.DateTime `bson:"seen"` // when somebody last looked at a session
+	Seen  bson.DateTime `bson:"seen"` // when a session was last read by another process
 }
 
 type note struct {

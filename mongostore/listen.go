@@ -40,16 +40,16 @@ func letters(rev bson.Binary, all []record.Notification) []letter {
 
 func processOf(p store.Process) bson.Binary { return bson.Binary{Data: p[:]} }
 
-// Listen implements [record.Backend]: one change stream, until Close. The error matches store.ErrUnsupported where there
-// are none.
+// Listen implements [record.Backend]: one change stream, until Close. The error matches store.ErrUnsupported if
+// the server has no change streams.
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
 	return b.follow(ctx, b.ctx, ofProcess(p), func(stream *mongo.ChangeStream) {
 		deliver(stream, p, sink)
 	}, func() { sink(record.Notification{}) })
 }
 
-// WatchRecord implements [record.NameWatcher]: a change stream of the name's document alone, which takes one of the
-// client's connections. The error matches store.ErrUnsupported where there are none.
+// WatchRecord implements [record.NameWatcher]: a change stream of the name's document alone, which takes one of
+// the client's connections. The error matches store.ErrUnsupported if the server has no change streams.
 func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	watching, stop := context.WithCancel(b.ctx)
 	err = b.follow(ctx, watching, ofName(name), func(*mongo.ChangeStream) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// DefaultDatabase is the database of a URL that names none.
+// DefaultDatabase is the database of a URL without one.
 const DefaultDatabase = "holdfast"
 
 func init() {

@@ -118,8 +118,8 @@ func (b *backend) read(ctx context.Context, query string, f func(*read)) error {
 // mostNotes is how many rows of notes are read at a time.
 const mostNotes = 1024
 
-// Load implements [record.Backend]: one statement, so it reads both tables as they were at one instant. The clock is a row of its own, as what
-// is not there has none; to join the record to it took a server twice as long.
+// Load implements [record.Backend]: one statement, so it reads both tables as of one instant. The clock is a row
+// of its own, as a missing record has none; joining the record to it took a server twice as long.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	if err := b.prepare(ctx); err != nil {
 		return record.Record{}, err

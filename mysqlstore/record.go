@@ -87,9 +87,9 @@ const (
 	doneEmpty   = 4 // and one more for each note that was not taken in
 )
 
-// Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that adds rows
-// of notes. The first waits for nobody who has the row: of many it is the version that says who may write, so whoever has
-// to wait has lost. Nor does the second, as it touches no row that is there.
+// Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that
+// adds rows of notes. The first does not wait for a lock on the row: the version decides which of many may
+// write, so one that would have to wait has lost. Nor does the second, as it touches no existing row.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err := b.prepare(ctx); err != nil {
 		return out, err

@@ -42,8 +42,8 @@ var tables = []table{
 	}, ",\n  KEY `name` (`name`)"},
 }
 
-// Schema is the statements that make the tables, those that are not there: for who has a user that may not. There is a
-// semicolon behind each. The error matches store.ErrInvalid.
+// Schema returns the statements that create the tables if they do not exist: for users without the right to.
+// Each ends with a semicolon. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	all, err := o.filled()
 	var statements strings.Builder

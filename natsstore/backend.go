@@ -71,8 +71,8 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Notifies: true, Clock: true, MaxRecord: 900_000, Retention: b.retention}
 }
 
-// Load implements [record.Backend]. The inbox is read first (law 11). What was taken in is deleted
-// soon, and is left out as the record says so.
+// Load implements [record.Backend]. The inbox is read first (law 11). Notes that were taken in are
+// deleted soon; until then they are left out by the record's header.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	k, err := b.prepared(ctx, false) //mutant:nats-looking-makes-bucket
 	if err != nil {

@@ -29,7 +29,7 @@ type stored struct {
 	TTL    int64 `json:"ttl,omitempty"`    // in seconds
 	Count  int64 `json:"count,omitempty"`  // of the renewals, so that no two are the same
 	Calls  int64 `json:"calls,omitempty"`  // that its owner has read
-	Closed bool  `json:"closed,omitempty"` // whatever it kept is gone
+	Closed bool  `json:"closed,omitempty"` // its entries have ended
 }
 
 func (v stored) bytes() []byte {
@@ -95,9 +95,9 @@ func (b *backend) connectedTo() int64 {
 	return int64(h.Sum64()>>1) | 1
 }
 
-// Server implements [session.Replaceable]. A server has another id each time that it is started. It is the one that we are connected to: so a
-// leader elsewhere is not noticed that was started again, but that has what most others have; and another member of a cluster is taken for another server, which
-// costs a write for each hold.
+// Server implements [session.Replaceable]. A server has a new id each time that it is started. It is the one
+// that this process is connected to: so the restart of a leader elsewhere is not noticed, but that has the state
+// of the majority; and another member of a cluster counts as a new server, which costs a write for each hold.
 func (b *backend) Server() int64 { return b.server.Load() }
 
 // forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
@@ -119,8 +119,8 @@ func (b *backend) disown(id session.ID) {
 	delete(b.own, id)
 }
 
-// Renew implements [session.Backend]: it writes the key again, if that still is as we have
-// written it, and reads the calls beside it.
+// Renew implements [session.Backend]: it rewrites the key, if that is still as this
+// process wrote it, and reads its calls.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	o := b.ofOwn(id)
 	if o == nil {

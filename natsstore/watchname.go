@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchRecord implements [record.NameWatcher]: what is written to the bucket is a message
-// that anybody can hear who may, on the servers that the bucket is on.
+// WatchRecord implements [record.NameWatcher]: a write to the bucket is a message that
+// any user with the right can subscribe to, on the servers of the bucket.
 func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if b.o.Domain != "" {
 		return nil, fmt.Errorf("%w: behind a leaf node nobody hears what is written to the bucket", store.ErrUnsupported)

@@ -1,7 +1,8 @@
-// Package open turns a URL into a store. It knows no driver: the package of each
-// store registers the URLs of that store when it is imported, and file: and mem:
-// are always there. A program that imports this package and redisstore opens
-// redis:// URLs; [github.com/holdfast-go/holdfast/open/all] brings every store.
+// Package open turns a URL into a store. It imports no driver: the package of
+// each store registers the URLs of that store when it is imported, and file: and
+// mem: are always available. A program that imports this package and redisstore
+// opens redis:// URLs; [github.com/holdfast-go/holdfast/open/all] brings every
+// store.
 //
 //	import (
 //		"github.com/holdfast-go/holdfast/open"
@@ -57,17 +58,17 @@ func init() {
 // Other packages may register more; package
 // [github.com/holdfast-go/holdfast/store/scheme] says how.
 //
-// It does no I/O over the network, but for an etcd: URL with a user, who logs in
-// at once, a nats: URL, which begins to connect, and for the name service with
-// mongodb+srv:. Closing the store frees all that was opened.
+// It does no I/O over the network, except for an etcd: URL with a user, which logs in at
+// once, a nats: URL, which begins to connect, and the name service for mongodb+srv:.
+// Closing the store frees all that was opened.
 //
 // A server's URL must name its host, and a directory must begin with /. Without a host a
-// driver would often take this host, and so locks that no other host shares. For
-// PostgreSQL the host may also be ?host=… (the directory of a socket) or ?service=…,
-// and is never taken from PGHOST.
+// driver would often use this host, and so locks that no other host shares. For PostgreSQL
+// the host may also be ?host=… (the directory of a socket) or ?service=…, and is never
+// taken from PGHOST.
 //
-// Errors: [store.ErrInvalid] for a URL that is not understood, or whose store this program
-// does not import; [store.ErrUnsupported] for one that a build tag left out (see
+// Errors: [store.ErrInvalid] for an invalid URL, or one whose store this program does not
+// import; [store.ErrUnsupported] for one that a build tag left out (see
 // [github.com/holdfast-go/holdfast/open/all]); the others are those of the store's Open.
 // No error has a user name or password of the URL in it. URL may be called by several
 // goroutines at once.

@@ -277,8 +277,8 @@ func (h *hosts) Len() int {
 	return len(h.all)
 }
 
-// Next also says whether all were tried in vain, so that the driver pauses, and
-// answers whoever waits.
+// Next also reports whether all were tried without success, so that the driver
+// pauses, and answers its waiting callers.
 func (h *hosts) Next() (server string, pause bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

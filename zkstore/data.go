@@ -314,7 +314,7 @@ func (e epoch) String() string {
 	return strconv.FormatInt(e.made, 36) + "-" + strconv.Itoa(int(e.version))
 }
 
-// Close implements [record.Backend]. Of the sessions of ours only those that End was called for are ended.
+// Close implements [record.Backend]. It ends only those sessions of this process for which End was called.
 func (b *backend) Close() error {
 	b.end()
 	b.mu.Lock()

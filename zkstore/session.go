@@ -150,7 +150,8 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 	return b.failed(err)
 }
 
-// Left implements [session.Backend]. A session whose node is gone was ended by the server, which makes it no more.
+// Left implements [session.Backend]. A session whose node is missing was ended by the server, which never
+// recreates it.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	d, err := b.connected(ctx)
 	if err != nil {
