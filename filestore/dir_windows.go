@@ -25,8 +25,8 @@ func DefaultDir() (string, error) {
 // whoWrites says who can write to a directory that is not shared.
 const whoWrites = "who can write to it is for its access list to say"
 
-// checkDir refuses what is not a directory. Who may write there is the access
-// list's to say, which a new directory has from its parent.
+// checkDir refuses what is not a directory. The access list, which a new
+// directory inherits from its parent, decides who may write there.
 func checkDir(dir string, _ bool) (shared bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -165,8 +165,8 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
-// writesElsewhere are the kinds of file systems that give what is written over a
-// new place: what was reserved does not help there.
+// writesElsewhere are the copy-on-write file systems: an overwrite goes to a new
+// place, so a reservation does not help there.
 var writesElsewhere = []string{"btrfs", "zfs", "bcachefs"}
 
 // Check implements [store.Checker]. That the directory will do was found out by
@@ -240,5 +240,5 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// bounds are what the stored form has room for.
+// bounds are the limits of the stored form.
 var bounds = store.Bounds{Max: math.MaxInt64, On: "files"}

@@ -26,7 +26,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 		had := has(q, c.ID)
 		a, change, err = q.Ask(now, c.Name, &c)
 		for !a.Granted && !errors.Is(err, store.ErrLost) {
-			// Somebody is ahead, or uses another limit: is it a dead one?
+			// Another claim is ahead, or uses another limit: check whether its process is
+			// dead.
 			dead := s.deadAhead(now, q, c.ID)
 			more := q.Expire(now, c.Name, func(p store.Process) bool { return slices.Contains(dead, p) })
 			if !more.Wrote {
@@ -267,8 +268,8 @@ func withoutOwn(id store.ID, changes ...queue.Change) queue.Change {
 }
 
 // maxTests is how many holders' processes one operation tests or watches, so
-// that a crowd of readers does not make each ask slow. Those beyond it come
-// free by their TTL, or when others before them have gone.
+// that a crowd of readers does not make each ask slow. Those beyond it are
+// freed by their TTL, or when others before them have left.
 const maxTests = 256
 
 // ahead is who stands before the id, or before one who came now: the processes
@@ -293,8 +294,8 @@ func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process
 	return holders, before
 }
 
-// expireBeside ends the holds beside that of id whose processes have died, and
-// returns the processes of the others.
+// expireBeside ends the other holds than that of id whose processes have died,
+// and returns the processes of the rest.
 func (s *Store) expireBeside(now queue.Time, q *queue.Queue, name string, id store.ID) (living []store.Process, change queue.Change) {
 	var dead []store.Process
 	for i := range q.Entries {

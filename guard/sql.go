@@ -16,10 +16,10 @@ type Dialect struct {
 	// of the transaction.
 	raise string
 	// tells is true if raise takes the token twice, and returns the fence as the
-	// id that was inserted last.
+	// last inserted id.
 	tells bool
 	// seed takes a name and gives it a fence of 0 if it has none: for databases
-	// where what is not there cannot be locked. Others have none.
+	// that cannot lock a missing row. Others have no seed.
 	seed string
 	// read takes a name and returns its fence, or no row. No transaction that
 	// raises the fence and commits comes between it and what the transaction
@@ -170,12 +170,12 @@ func (tx sqlTx) Exec(ctx context.Context, statement string, args ...any) (id int
 	if err != nil {
 		return 0, err
 	}
-	id, _ = result.LastInsertId() // PostgreSQL's drivers have none
+	id, _ = result.LastInsertId() // PostgreSQL's drivers return none
 	return id, nil
 }
 
-// fence raises the fence of the name if asked to, and returns it, 0 if there is
-// none.
+// fence raises the fence of the name if raises is set, and returns it, 0 if
+// there is none.
 func (d *Dialect) fence(ctx context.Context, tx Tx, name []byte, token int64, raises bool) (fence int64, err error) {
 	if raises && d.tells {
 		return tx.Exec(ctx, d.raise, name, token, token)
@@ -189,7 +189,7 @@ func (d *Dialect) fence(ctx context.Context, tx Tx, name []byte, token int64, ra
 		return fence, err
 	}
 	if d.seed == "" { //mutant:guard-first-reader-locks
-		return 0, nil // nobody has raised it yet
+		return 0, nil // it was not raised yet
 	}
 	if _, err := tx.Exec(ctx, d.seed, name); err != nil {
 		return 0, err

@@ -174,7 +174,7 @@ func (s *series) fail(operation string, err error) {
 
 const unclear = "unclear"
 
-// reason is one of few. A claim whose time was over before the store had
+// reason is one of a few. A claim whose context ended before the store had
 // answered is indeterminate too.
 func reason(err error) string {
 	for _, r := range []struct {

@@ -42,7 +42,7 @@ type Store struct {
 	mu    sync.Mutex
 	names map[string]*named
 	most  int    // names at a time since the map was made
-	sweep int    // how many names there may be before those that are over are looked for
+	sweep int    // how many names there may be before expired ones are removed
 	free  *named // of an idle name, to be used again
 	last  int64  // the newest token of all idle names
 	now   func() queue.Time
@@ -111,7 +111,7 @@ func (s *Store) Break(name string) {
 	defer s.mu.Unlock()
 	s.change(name, func(now queue.Time, q *queue.Queue) queue.Change {
 		var all queue.Change
-		q.Forgets = true // nobody is told why
+		q.Forgets = true // the reason is not kept
 		defer func() { q.Forgets = false }()
 		for _, e := range q.State(now, name).Entries {
 			if e.Granted && !e.Freed {
@@ -318,8 +318,8 @@ func (s *Store) do(ctx context.Context, op, name string, f func(queue.Time, *que
 	return err
 }
 
-// change runs f on the queue of the name, forgets a name that nobody uses any
-// more, and wakes whom f granted.
+// change runs f on the queue of the name, forgets an unused name, and notifies
+// the claims that f granted.
 func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Change) { //mutant:names-folded-case
 	n := s.names[name]
 	if n == nil {

@@ -88,7 +88,7 @@ func URL(rawURL string) (store.Store, error) {
 	return open(rawURL)
 }
 
-// none is the error of a scheme that no store has which this program links.
+// none is the error of a scheme that no linked store has.
 func none(name string) error {
 	all := scheme.All()
 	advice := ""
@@ -117,7 +117,7 @@ func Secret(rawURL string) bool {
 // one: the first.
 func parse(rawURL string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok || strings.Contains(scheme, ":") { // of a redlock: the rest is none of ours
+	if !ok || strings.Contains(scheme, ":") { // of a redlock: the rest is not part of it
 		return url.Parse(rawURL)
 	}
 	end := len(rest)
@@ -131,7 +131,7 @@ func parse(rawURL string) (*url.URL, error) {
 		if err != nil {
 			return nil, err
 		}
-		if port := u.Port(); port != "" { // some drivers would try such a port again and again
+		if port := u.Port(); port != "" { // some drivers would retry such a port without end
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 { //mutant:open-port-of-any-size
 				return nil, fmt.Errorf("no port is %q", port)
 			}

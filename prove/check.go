@@ -44,7 +44,7 @@ type Violation struct {
 	To     time.Duration `json:"to"`             // where it ends
 	Cause  string        `json:"cause"`          // what brought it about, in one line: the nearest that the history shows
 	Events []Event       `json:"events"`         // the shortest window of the history that shows it
-	Guilty int           `json:"guilty"`         // the index in Events of the operation that broke it; -1: none is known
+	Guilty int           `json:"guilty"`         // the index in Events of the operation that broke it; -1: unknown
 
 	claims  []*claim
 	overlap window // in which it was so, without the calls that led to it
@@ -57,7 +57,7 @@ type Figures struct {
 	Refused     int            `json:"refused"`                        // claims that others were ahead of
 	Cancelled   int            `json:"cancelled"`                      // waits that their context ended
 	Unavailable int            `json:"unavailable"`                    // claims that the store did not answer
-	Losses      int            `json:"losses"`                         // holds whose loss was told
+	Losses      int            `json:"losses"`                         // holds whose loss was reported
 	Kept        int            `json:"held_past_renewal"`              // holds that were kept beyond a renewal
 	Nested      int            `json:"re_entries"`                     // leases of a re-entry
 	HandedOn    int            `json:"handed_over_inside_the_process"` // holds that went on inside a process

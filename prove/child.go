@@ -28,8 +28,8 @@ type command struct {
 	Finish bool   `json:"finish,omitempty"` // begin nothing more
 	// Probe has the names to be taken once more, after the last fault.
 	Probe []string `json:"probe,omitempty"`
-	// Dialled is what the child has told that it dials, and Via the address of
-	// its own proxy for that.
+	// Dialled is an address that the child reported to dial, and Via the address
+	// of its own proxy for it.
 	Dialled string `json:"dialled,omitempty"`
 	Via     string `json:"via,omitempty"`
 }
@@ -67,9 +67,9 @@ type child struct {
 	watchers sync.WaitGroup
 }
 
-// Child runs the work of one process: what it reads from in are the parent's
-// orders, what it writes to w are events. It returns when it was told to end
-// and has, or when in ends: then the parent has died.
+// Child runs the work of one process: it reads the parent's orders from in,
+// and writes events to w. It returns when it has ended by order, or when in
+// ends: then the parent has died.
 func Child(in io.Reader, w io.Writer) error {
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)

@@ -26,20 +26,20 @@ type Options struct {
 	Processes int           // how many there are at a time, at least 2; 0: 6
 	Names     int           // how many names they fight for; 0: 3
 	Mode      string        // mutex, rw, slots, upgrade or mixed; empty: mixed
-	Faults    []Fault       // nil: all that this store can be met with; empty: none
+	Faults    []Fault       // nil: all that are possible with this store; empty: none
 	Seed      uint64        // of all that is drawn at random
 	// Dense is for many grants: each process has nine workers, three for each of
 	// three names, and holds are shorter. The faults are the same.
 	Dense bool
 	// Wide is for many claims at once: each process has twenty workers, most of
-	// which soon give up, beside a hold that lasts as long as the process. It is
+	// which soon give up, during a hold that lasts as long as the process. It is
 	// meant for some sixty names.
 	Wide bool
 	Out  string // directory for the history and the reports; empty: none
 
-	// Own is a lock of your own, which is proved instead of a store of ours; URL
-	// is what its functions are given then. Where it has a host, the links of the
-	// processes to it are among the faults.
+	// Own is a lock of your own, which is proved instead of a store of holdfast;
+	// URL is passed to its functions. If URL has a host, the faults include the
+	// links of the processes to it.
 	Own *Own
 
 	// Command is a process that calls Child, or that of Own, with its stdin and
@@ -48,11 +48,11 @@ type Options struct {
 	Command func() *exec.Cmd
 
 	// Progress is called about every second of the run, and must return soon; nil:
-	// nobody wants to know.
+	// not called.
 	Progress func(Progress)
 
-	// Offset is by how much the wall clocks of the processes are off at most.
-	// It is for tests, whose processes are built to heed offsetVar.
+	// Offset is the largest error of the processes' wall clocks. It is for tests,
+	// whose processes use offsetVar.
 	Offset time.Duration
 
 	// Server does a fault to the store, and what it returns ends it. It is for

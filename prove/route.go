@@ -10,7 +10,7 @@ import (
 
 // A Dial makes a connection to an address of the store, as that of a net.Dialer
 // does. In a process of a run the connection goes through that process's own
-// proxy for the address, whoever told it.
+// proxy for the address.
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // routes are the proxies that a process knows of. It asks its parent, once, for
