@@ -53,7 +53,7 @@ type Options struct {
 // concurrent use.
 type Store struct {
 	db       db
-	own      *pgxpool.Pool // opened by us, so closed by us; nil: none
+	own      *pgxpool.Pool // opened by the Store, so closed by it; nil: none
 	address  string        // for people
 	schema   string
 	table    string
@@ -61,7 +61,7 @@ type Store struct {
 	clock    func() int64 // nil but in tests: the server's clock
 	noListen bool
 	listenAt string      // Options.Listen
-	pinned   atomic.Bool // transactions have to be told to be READ COMMITTED
+	pinned   atomic.Bool // transactions must set READ COMMITTED
 
 	pingEvery time.Duration // of the connection that listens
 
@@ -72,7 +72,7 @@ type Store struct {
 	ways  names[way] // how they are given back
 	sweeper
 
-	server   atomic.Int64 // since when the server has run that answered last, in µs; 0: none has
+	server   atomic.Int64 // when the server that answered last was started, in µs; 0: unknown
 	sessions *session.Set
 	claims   claims
 	inbox    inbox

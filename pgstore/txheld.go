@@ -74,7 +74,7 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	if err != nil {
 		return doing(err)
 	}
-	for i := range f.q.Entries { // an end that is not known yet is no time that can be told
+	for i := range f.q.Entries { // an unknown end cannot be returned
 		if e := &f.q.Entries[i]; f.in[e.ID] != (session.ID{}) {
 			e.Expires = min(e.Expires, f.now+micros(store.MaxPositionTTL))
 		}
@@ -85,8 +85,8 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			if !kept {
 				return nil
 			}
-			// A statement of its own, which sees the session as it is now. Whoever ends it from
-			// now on grants nothing before the transaction has ended.
+			// A statement of its own, which sees the session as it is now. A process that ends
+			// the session from now on grants nothing before the transaction has ended.
 			var id []byte
 			var left int64
 			var final bool

@@ -233,7 +233,7 @@ type Store struct {
 	retention   time.Duration // of tokens
 	replicas    int           // that must confirm
 	durable     bool          // the server's disk must confirm
-	syncs       sync.Map      // the servers that can tell what is on their disk
+	syncs       sync.Map      // the servers that can report what is on their disk
 	confirmTime time.Duration // how long replicas are waited for
 	syncTime    time.Duration // how long the disk is
 	pingEvery   time.Duration // of mailboxes
@@ -242,7 +242,7 @@ type Store struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	watched func() *redisnames.Names // names that somebody watches
+	watched func() *redisnames.Names // watched names
 
 	hasSessions bool // all names are on one server
 	sessions    sessions

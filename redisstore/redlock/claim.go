@@ -16,9 +16,9 @@ import (
 type claim struct {
 	store.Claim
 	order int64         // when it began, in µs; ties by id
-	begun store.Instant // the same by our own clock, which nobody sets
+	begun store.Instant // the same by the monotonic clock
 	p     int64         // the newest number asked with, the token if it is granted
-	told  int64         // the largest token that a node told of
+	told  int64         // the largest token that a node returned
 	sent  atomic.Uint32 // a bit for each node that an ask was sent to
 	full  atomic.Uint32 // a bit for each node that refused the newest ask, as its memory is full
 	place store.Instant // until when its position lasts

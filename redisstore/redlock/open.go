@@ -88,7 +88,7 @@ func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
 			return nil, nil, bad("node %d is no redis:// or rediss:// URL", i+1)
 		}
-		if u.Hostname() == "" { // go-redis takes this host in its place, where everybody would be alone
+		if u.Hostname() == "" { // go-redis would use this host, where each host would have its own locks
 			return nil, nil, bad("node %d names no host", i+1)
 		}
 		query, err := url.ParseQuery(u.RawQuery)

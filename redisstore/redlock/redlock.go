@@ -175,7 +175,7 @@ type Store struct {
 	minTTL   time.Duration // the constant, but in tests
 	straggle time.Duration // the constant, but in tests
 	scripts  *scripts
-	clock    func() int64 // nil but in tests: the clock of all nodes and of ours
+	clock    func() int64 // nil except in tests: the clock of all nodes and of the client
 	trusts   bool         // in tests only: nodes have forgotten nothing, however young they are
 
 	claims    claims

@@ -18,7 +18,7 @@ const (
 	// pingEvery is how often a mailbox is tried. Without a sign of life since
 	// the last time its connection counts as broken.
 	pingEvery = 5 * time.Second
-	// A broken mailbox is opened again after a pause between these.
+	// A broken mailbox is reopened after a pause between these.
 	leastReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
 )
@@ -89,7 +89,7 @@ func withoutNil(errs []error) (out []error) {
 }
 
 // gather is how long a notification waits for those of other nodes, which a release
-// sends at the same time: who asks at the first would be refused by the others.
+// sends at the same time: an ask at the first one would be refused by the others.
 const gather = time.Millisecond
 
 // fresh reports whether a notification about the number p is news to its claim. What is
@@ -99,7 +99,7 @@ func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.No
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
-	if p < 0 { // a waiter asks for the hold, one of that order
+	if p < 0 { // a waiter of that order asks the hold to give up
 		news := cl != nil && cl.held && cl.askedBy != -p //mutant:redlock-asked-by-each-node
 		if news {
 			cl.askedBy = -p
@@ -161,8 +161,8 @@ func (w *mailbox) run(ctx context.Context) {
 	}
 }
 
-// tell gives Watch the outcome of the first attempt. Once it waits for that no more,
-// a mailbox that opens tells everybody to poll: some may have been missed.
+// tell gives Watch the outcome of the first attempt. After that, a mailbox that
+// opens makes all waiters poll: notifications may have been missed.
 func (w *mailbox) tell(err error) {
 	if !w.told {
 		w.told = true
@@ -180,7 +180,7 @@ func (w *mailbox) tell(err error) {
 // read delivers what arrives on one subscription, until its connection breaks
 // or ctx ends. It calls subscribed once the server has confirmed.
 func (w *mailbox) read(ctx context.Context, subscribed func()) error {
-	if err := w.n.isAway(); err != nil { // a connection would be tried in vain, and for long
+	if err := w.n.isAway(); err != nil { // a connection attempt would fail, and take long
 		return err
 	}
 	sub := w.n.client.Subscribe(ctx, w.channel)
