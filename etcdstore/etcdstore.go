@@ -81,7 +81,7 @@ import (
 // DefaultPrefix begins the keys unless Options say otherwise.
 const DefaultPrefix = "holdfast/"
 
-// The range of TTLs. Which is the least depends on the server; none grants less than a second.
+// The range of TTLs. The least depends on the server; no server grants less than a second.
 const (
 	minTTL = time.Second
 	maxTTL = 365 * 24 * time.Hour

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a lease, and a key on it whose version counts the calls. The key is put once: when it has gone it
-// does not come back, and the session has ended for good.
+// A session is a lease, and a key on it whose version counts the calls. The key is put once: a deleted one does
+// not come back, and the session has ended for good.
 
 // SessionTraits implements [session.Backend].
 func (b *backend) SessionTraits() session.Traits {
@@ -62,13 +62,14 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// An ownLease is that of a session which this process has begun. Letters are on it: so they need none of their own.
+// An ownLease is the lease of a session that this process has begun. Letters are attached to it, so they need no
+// lease of their own.
 type ownLease struct {
 	id  clientv3.LeaseID
 	ttl time.Duration
 }
 
-// ended notes that a lease of ours may be gone; 0: whichever it is.
+// ended notes that a lease of this process may have ended; 0: any of them.
 func (b *backend) ended(id clientv3.LeaseID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -49,8 +49,8 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	return told[0], nil
 }
 
-// surely is for how long a session goes on, in microseconds, of which the server shows that so much is left: its clock may be
-// behind by a step.
+// surely is how long a session certainly goes on, in microseconds, if the server shows that remaining time: its
+// clock may be behind by a step.
 func surely(shown int64) int64 {
 	if shown <= 0 {
 		return shown

@@ -32,7 +32,7 @@ func (o *Options) named() []any {
 	return []any{sql.Named("locks", o.locks()), sql.Named("sessions", o.sessions())}
 }
 
-// prepare makes sure, once, that the tables are there and are ours.
+// prepare makes sure, once, that the tables exist and are holdfast's.
 func (b *backend) prepare(ctx context.Context) error {
 	return b.Prepare(ctx, func() (bool, error) { return b.checkTables(ctx) }, func() error {
 		statement, args := b.text("head")

@@ -34,17 +34,19 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// callsBits is how many bits of what a Renew is told are how often the session was called. The rest is which server it was.
+// callsBits is how many bits of the answer to a Renew count the calls of the session. The rest identifies the
+// server.
 const callsBits = 40
 
-// answers has a statement tell how often a session was called, and which server has done it: a number of 22 bits, and one bit
-// more, so that it is not 0. All that replicates from one another has different numbers (server_id).
+// answers makes a statement return how often a session was called, and which server has run it: a number of 22
+// bits, and one more bit, so that it is not 0. Servers that replicate from one another have different numbers
+// (server_id).
 func answers(calls string) string {
 	const server = "COALESCE(CRC32(@@hostname),0)+@@port*69621+@@server_id*48271/*!80001 +COALESCE(CRC32(@@server_uuid),0)*/"
 	return "LAST_INSERT_ID((MOD(" + server + ",4194304)+4194304)*" + number(1<<callsBits) + "+" + calls + ")" //mutant:mysql-which-server
 }
 
-// met notes which server has told something.
+// met notes which server has answered.
 func (b *backend) met(told int64) {
 	if told > 0 {
 		b.Met(told >> callsBits)
@@ -77,8 +79,9 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return 0, first(b.unfit(fits), store.ErrLost)
 }
 
-// decide does a statement on the row of a session, and again as often as somebody has changed the row since it began to wait for it: under
-// SERIALIZABLE MariaDB 11.8 says so, and does nothing. Each time it was somebody else who got on.
+// decide runs a statement on the row of a session, and repeats it whenever the row was changed since the
+// statement began to wait for it: under SERIALIZABLE MariaDB 11.8 reports that, and does nothing. Each time
+// another writer made progress.
 func (b *backend) decide(ctx context.Context, statement string) (told, changed int64, err error) {
 	for {
 		told, changed, err = b.tell(ctx, statement)

@@ -119,7 +119,7 @@ type backend struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
 	opened  bool                   // by us, so closed by us
-	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: not ours to know
+	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: unknown for a caller's connection
 	address string                 // for people
 	o       Options
 
@@ -129,7 +129,7 @@ type backend struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	preparing chan struct{} // has room for one
+	preparing chan struct{} // of capacity 1
 	server    atomic.Int64  // we were connected to when a renewal was answered last
 
 	mu      sync.Mutex

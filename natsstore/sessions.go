@@ -100,7 +100,8 @@ func (b *backend) connectedTo() int64 {
 // of the majority; and another member of a cluster counts as a new server, which costs a write for each hold.
 func (b *backend) Server() int64 { return b.server.Load() }
 
-// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
+// hold.
 const forgotten = time.Minute
 
 func (b *backend) ofOwn(id session.ID) *own {
@@ -287,8 +288,8 @@ func together[T any](all []T, f func(T) error) (failed error) {
 // soon is how long a session goes on at least whose key is there.
 const soon = 20 * time.Millisecond
 
-// lasts is how long a session goes on at least. One whose key is gone is closed first, by
-// a write that no late renewal can pass, so that a reading that was stale ends nothing.
+// lasts is how long a session goes on at least. One whose key is missing is closed first,
+// by a write that no late renewal can overtake, so that a stale read ends nothing.
 func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Duration, error) {
 	v, m, err := b.stored(ctx, k, sessionKey(id))
 	switch {
@@ -300,7 +301,7 @@ func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Dur
 	}
 	ok, err := b.closeKey(ctx, k, id, m.seq) //mutant:nats-session-closed-before-entries
 	if err == nil && !ok {
-		return soon, nil // it was not gone, or somebody else has closed it
+		return soon, nil // it was not missing, or another process has closed it
 	}
 	return 0, err
 }

@@ -40,8 +40,8 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	return end, nil
 }
 
-// mayNotHear is the error if this user may not subscribe to the subject. NATS tells that on the
-// connection, before it answers what was sent behind the subscription.
+// mayNotHear is the error if this user may not subscribe to the subject. NATS reports that on
+// the connection, before it answers later requests.
 func (b *backend) mayNotHear(subject string) error {
 	if last := b.nc.LastError(); ofSubscription(last) && strings.Contains(strings.ToLower(last.Error()), strings.ToLower(`"`+subject+`"`)) { //mutant:nats-who-may-not-hear
 		return last

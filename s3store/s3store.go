@@ -160,7 +160,8 @@ func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) 
 	return b, nil
 }
 
-// atomically reports whether the server compares and deletes in one step: Amazon's says so, and of others it is not known.
+// atomically reports whether the server compares and deletes in one step: Amazon's documents it, and for others
+// it is unknown.
 func atomically(server string) bool { return server == "AmazonS3" }
 
 // tooCoarse is why there is neither a minimum hold nor a lock delay: each would begin at a time that is up to two seconds old.

@@ -28,8 +28,9 @@ type server struct {
 	address string // for people
 }
 
-// once has each request sent once, whatever the client is set to: what was not answered, package store/record finds out about.
-// The SDK's checksums are left out, as many servers know none in a trailer: the signature covers what is sent.
+// once has each request sent once, whatever the client's settings: package store/record resolves unanswered
+// ones. The SDK's checksums are left out, as many servers do not support them in a trailer: the signature covers
+// the body.
 func once(o *s3.Options) {
 	o.Retryer = aws.NopRetryer{} //mutant:s3-sent-once
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
@@ -58,7 +59,7 @@ func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 	return o, nil
 }
 
-// told notes what an answer tells besides.
+// told notes the metadata of an answer.
 func told(o *object.Object, m middleware.Metadata, version, expiration *string) {
 	if r, is := awsmiddleware.GetRawResponse(m).(*smithyhttp.Response); is {
 		o.Now, o.Server = date(r.Header), r.Header.Get("Server")
@@ -133,7 +134,7 @@ func (b *server) List(ctx context.Context, prefix string, most int) iter.Seq2[ob
 	}
 }
 
-// refusal is what an answer tells that is an error: which server it is, and its clock.
+// refusal is the metadata of an error answer: the server, and its clock.
 func refusal(err error) (o object.Object) {
 	var answer *smithyhttp.ResponseError
 	if errors.As(err, &answer) && answer.Response != nil {

@@ -43,9 +43,9 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	}
 }
 
-// watchNode has a node watched, whether it is there or not, until the session or the context
-// ends. It calls told once it is, and after each event once it is watched again: so what is
-// read then is not older than what the next event tells of.
+// watchNode watches a node, whether it exists or not, until the session or the context ends.
+// It calls told once it is watched, and after each event once it is watched again: so a read
+// then is not older than the next event.
 func (b *backend) watchNode(ctx context.Context, path string, told func()) error {
 	d, err := b.connected(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ type Options struct {
 type Store struct {
 	dialer   dialer
 	address  string
-	sequence string // of the tokens, as it is written in SQL; empty: there are none
+	sequence string // of the tokens, as it is written in SQL; empty: no tokens
 	schema   string
 
 	patience time.Duration // with a server that does not answer
@@ -62,10 +62,10 @@ type Store struct {
 	keys  map[Key]*keyUse
 	seen  map[Key]*sighting
 	jobs  []*job
-	conn  *pgconn.PgConn     // nil: there is none
+	conn  *pgconn.PgConn     // nil: not connected
 	busy  bool               // a goroutine looks after the jobs and the connection
 	wake  context.CancelFunc // makes it look for jobs; nil: it does
-	drawn int64              // the newest token that we know of; without tokens, what tells one hold from another
+	drawn int64              // the newest known token; without tokens, a number that distinguishes holds
 }
 
 // A dialer says how to open a connection.
@@ -228,7 +228,7 @@ func (s *Store) Presence() (*os.File, error) {
 
 // Close implements [store.Store]: it closes the connection.
 func (s *Store) Close() error {
-	s.mu.Lock() // whoever begins something has it
+	s.mu.Lock() // held by anyone who begins something
 	s.end()
 	s.mu.Unlock()
 	s.tasks.Wait()
