@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What follows is for a store's own tests beside Run, where a single operation is
-// what matters. Each ends the test if it fails.
+// The following helpers are for a store's own tests of single operations, in
+// addition to Run. Each ends the test if it fails.
 
 // Mutex is a claim of process p for all of a name, to be waited for, with a
 // fresh id.

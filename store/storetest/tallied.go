@@ -161,7 +161,7 @@ func (d *duel) floors() map[string]float64 {
 // keptAs is what comes before a form in the counts.
 const keptAs = "kept as a "
 
-// tooRare returns what has happened too rarely for that many steps.
+// tooRare returns the cases that occurred too rarely for that many steps.
 func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {
 	for name, least := range floors {
 		if float64(d.counts[name]) < least/100*float64(steps) {
@@ -171,8 +171,8 @@ func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {
 	return what
 }
 
-// report prints the counts, and fails where chance brought about too little for that
-// many steps.
+// report prints the counts, and fails if a case occurred too rarely for that many
+// steps.
 func (d *duel) report(floors map[string]float64, steps int) {
 	d.t.Helper()
 	var lines []string

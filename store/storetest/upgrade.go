@@ -88,7 +88,7 @@ var upgradePromises = []promise{
 		one.release()
 		c.refused(waits)
 		c.refused(c.read(name, try))
-		two.renewed() // who is in stays in
+		two.renewed() // a holder stays a holder
 		two.release()
 		c.refused(waits)
 		t.entries(name, u.ID, waits.ID)
@@ -382,7 +382,7 @@ func (h *held) stale(turn int32, weight int64) {
 	}
 }
 
-// tells renews what must be held with this weight.
+// tells renews a hold, which must have this weight.
 func (h *held) tells(weight, want int64) store.Renewal {
 	t := h.c.t
 	t.Helper()

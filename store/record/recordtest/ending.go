@@ -247,12 +247,13 @@ func leftIsFinal(t *trial) {
 	}
 }
 
-// The owner renews sooner or later, another asks for the end: whoever is first.
+// The owner renews sooner or later, another asks for the end: either may be
+// first.
 func leftEndsRenewals(t *trial) {
 	a, b := t.open(), t.open()
 	for _, percent := range []time.Duration{60, 80, 95, 100} {
 		id, _, lasts := t.beginShort(a)
-		over := make(chan struct{}) // when Left has said so
+		over := make(chan struct{}) // when Left has returned the end
 		var failed error            // or this
 		go func() {
 			defer close(over)
@@ -363,7 +364,7 @@ func (t *trial) methods(b record.Backend, id session.ID) []method {
 	}
 }
 
-// returns runs a call whose context ends, or has, and tells its error.
+// returns runs a call whose context ends, or has ended, and returns its error.
 func (t *trial) returns(what string, ctx context.Context, f func(context.Context) error) error {
 	t.Helper()
 	done := make(chan error, 1)
