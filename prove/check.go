@@ -82,7 +82,7 @@ type judge struct {
 	found []Violation
 }
 
-// wrong notes a violation. Of each check the first few are told in full.
+// wrong notes a violation. Of each check the first few are reported in full.
 func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, format string, args ...any) {
 	j.Wrong++
 	if len(j.found) < 5 {
@@ -147,7 +147,7 @@ func Check(h *History) *Verdict {
 	return verdict
 }
 
-// notJudged says so of checks that were made.
+// notJudged is the text for checks that had nothing to judge.
 func notJudged(idle []int) string {
 	if len(idle) == 1 {
 		return fmt.Sprintf("check %d had nothing to judge", idle[0])
@@ -265,7 +265,7 @@ func (v *view) figures() (f Figures) {
 			ids[c.id] = true
 			f.Grants++
 			if v.placed[c.id].ID != "" || v.Run.Peer {
-				f.Waits += count(!v.Run.Peer) // of another library nobody knows
+				f.Waits += count(!v.Run.Peer) // unknown for another library
 				f.LongestWait = max(f.LongestWait, c.back-c.call)
 			}
 			if c.lost != never {

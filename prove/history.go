@@ -67,7 +67,7 @@ type Name struct {
 // A Kind says what an Event reports.
 type Kind string
 
-// What processes tell.
+// What processes report.
 const (
 	started  Kind = "started"  // a process began its work
 	ask      Kind = "ask"      // a claim is about to be made: Op, Name, Verb, Weight, Limit, Bound
@@ -82,7 +82,7 @@ const (
 	release  Kind = "release"  // the release is about to be called
 	released Kind = "released" // and has returned: Err
 	over     Kind = "over"     // a bare timer for the deadline has fired, By late, and the lease is not valid
-	lost     Kind = "lost"     // the loss was told
+	lost     Kind = "lost"     // the loss was reported
 	use      Kind = "use"      // of the registers, by the hold: Token, Write, Weight above 0 if it has the whole; and what the parent made of it: Refused, Harm
 	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a position in the queue
 	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, or the store to answer the parent, By
@@ -91,7 +91,7 @@ const (
 	astray   Kind = "astray"   // a connection went past the process's own proxies: Text
 )
 
-// What the parent tells.
+// What the parent reports.
 const (
 	struck Kind = "struck" // a fault has begun: Fault, Proc, or 0 for the store
 	mended Kind = "mended" // it has ended: Fault, Hits
@@ -135,7 +135,7 @@ type Event struct {
 	Text    string `json:"text,omitempty"`    // the error, or a remark
 }
 
-// key tells claims apart.
+// key identifies a claim.
 type key struct{ proc, life, op int }
 
 func (e *Event) key() key { return key{e.Proc, e.Life, e.Op} }

@@ -32,7 +32,7 @@ func (r *Run) lacks(p store.Promise) bool {
 	return ok
 }
 
-// lease is the TTL of the leases; 0: the store has none.
+// lease is the TTL of the leases; 0: the store has no TTLs.
 func (r *Run) lease() time.Duration {
 	if r.lacks(store.PromiseDeadline) {
 		return 0
@@ -50,7 +50,7 @@ func (r *Run) release() time.Duration {
 	return 2*min(r.TTL/3, most) + r.Driver
 }
 
-// leftOut are the promises for want of which something is left out.
+// leftOut are the missing promises for which something is left out.
 func (r *Run) leftOut(what func(leaving) bool) (all []store.Promise) {
 	for _, p := range slices.Sorted(maps.Keys(r.Lacks)) {
 		if what(lacking[p]) {

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A lease is what a claim gives: ours, or what is made of one of a user's own lock.
+// A lease is the result of a claim: one of holdfast, or one made from a lease of a
+// user's own lock.
 type lease interface {
 	// ID identifies the claim.
 	ID() string
@@ -20,7 +21,7 @@ type lease interface {
 	Release() error
 }
 
-// ours is how a name is claimed by a call of holdfast.
+// ours claims a name by a call of holdfast.
 func ours(f func(context.Context) (*holdfast.Lease, error)) taking {
 	return func(ctx context.Context) (lease, error) {
 		l, err := f(ctx)

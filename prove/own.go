@@ -60,7 +60,7 @@ type Locks struct {
 // A Lease is a lock of a user's own that was obtained. Its functions are called from
 // several goroutines at once.
 type Lease struct {
-	// Token is the fencing token; 0: the lock has none.
+	// Token is the fencing token; 0: the lock has no tokens.
 	Token int64
 	// Deadline is until when the lock is held unless it is renewed; it moves with each
 	// renewal. nil, or the zero time: unknown, and a hold lasts until it is released
@@ -163,8 +163,8 @@ func (o *Own) check() string {
 	return ""
 }
 
-// way is how the processes come to it. What of an operation its driver keeps
-// going past a context is not known: as much as ours may need is allowed.
+// way is how the processes reach it. It is unknown how long its driver goes on
+// after a context has ended: as much as holdfast's drivers need is allowed.
 func (o *Own) way(rawURL string) way {
 	// Not by url.Parse, which knows no list of hosts.
 	_, rest, _ := strings.Cut(rawURL, "://")
@@ -180,7 +180,7 @@ func (o *Own) description() *store.Description {
 	return &store.Description{Store: o.Name, MinTTL: time.Millisecond}
 }
 
-// faults are those that a store to which there is such a way can be met with.
+// faults are those that can strike a store of this way.
 func (w *way) faults() []Fault {
 	switch {
 	case w.groups:

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// brokenPlainly says of each check what it means that it failed, for somebody who has never
-// seen a lock.
+// brokenPlainly says for each check what its failure means, for a reader who has never seen
+// a lock.
 var brokenPlainly = map[check]string{
 	exclusion: "Two workers had the same lock at the same time. What the lock guards can be damaged then: done twice, or half by one and half by the other.",
 	tokens:    "The numbers (tokens) that show which write is too late were wrong. A late write would be accepted, or a correct one refused.",
@@ -19,8 +19,8 @@ var brokenPlainly = map[check]string{
 	bounded:   "A call took much longer than it was allowed to. The program that makes it would hang.",
 }
 
-// plain is the verdict for somebody who has never seen a lock, a sentence or two a
-// line. The first line is the verdict itself.
+// plain is the verdict for a reader who has never seen a lock, a sentence or two
+// per line. The first line is the verdict itself.
 func (r *Report) plain() []string {
 	v, run, f := r.Verdict, &r.Run, &r.Verdict.Figures
 	lines := []string{r.headline(),
@@ -103,7 +103,7 @@ func (v *Verdict) wrong(c check) bool {
 	return false
 }
 
-// longestOverlap is of those that are told in full.
+// longestOverlap is the longest of those that are reported in full.
 func (v *Verdict) longestOverlap() (most time.Duration) {
 	for _, w := range v.Violations {
 		if check(w.Check) == exclusion {

@@ -172,8 +172,8 @@ func (r *run) prepare(ctx context.Context) error {
 	return err
 }
 
-// floor is the number of grants with fewer of which a run is no proof. A run for
-// longer must have more of them: so one whose locks are stuck is none.
+// floor is the least number of grants for a proof. A longer run must have more:
+// so a run whose locks are stuck is no proof.
 func floor(o *Options, peer bool) int {
 	rate := 5 // a second
 	if o.Mode == "upgrade" || peer || len(o.Server) > 0 {
@@ -205,7 +205,7 @@ func (r *run) closeSoon() {
 	}
 }
 
-// name makes up the names, which nobody else uses.
+// name makes up unused names.
 func (r *run) name(bad func(string, ...any) error) error {
 	modes := map[string][]string{"mutex": {"mutex"}, "rw": {"rw"}, "slots": {"slots"}, "upgrade": {"upgrade"}, "mixed": {"rw", "mutex", "slots"}}[r.o.Mode]
 	if modes == nil {
@@ -229,13 +229,13 @@ func (r *run) name(bad func(string, ...any) error) error {
 const (
 	// reachWithin is how long a store that is there may take to be opened and to answer first.
 	reachWithin = 3500 * time.Millisecond
-	// longestOwn is the longest TTL that is tried where none is asked for.
+	// longestOwn is the longest TTL that is tried if none is asked for.
 	longestOwn = 10 * time.Second
 )
 
-// reach takes and releases a name: a store that does not work at all is not
-// proved wrong by that. It must answer first by then. Where no TTL is asked for (free) and the server grants
-// none so short, as one of etcd does that elects slowly, a longer one is taken.
+// reach takes and releases a name: a store that does not work at all is not judged. It must first answer
+// within by. If no TTL is asked for (free) and the server grants none so short, as an etcd with slow
+// elections, a longer one is used.
 func (r *run) reach(ctx context.Context, d *store.Description, free bool, by time.Time) (err error) {
 	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
 	if r.run.lease() > 0 { // to connect may take longer than that, and an ask gives up then
@@ -264,8 +264,7 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool, by tim
 	}
 }
 
-// answers is the error if nobody listens at the store's address, or nothing comes from there by
-// then.
+// answers returns an error if the store's port is closed, or it sends nothing within by.
 func (r *run) answers(ctx context.Context, by time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, by) //mutant:prove-silence-ends-it
 	defer cancel()
@@ -284,9 +283,9 @@ func (r *run) answers(ctx context.Context, by time.Time) error {
 	}
 }
 
-// ask asks the store something until it answers or refuses the connection. It gives back what
-// nobody has, which leaves nothing behind. A store of sessions knows by itself that nobody has
-// that: it is asked for a name.
+// ask calls the store until it answers or refuses the connection. It releases a hold that does
+// not exist, which leaves nothing behind. A store of sessions answers that without its server:
+// it is asked for a name.
 func (r *run) ask(ctx context.Context) error {
 	for {
 		var err error

@@ -71,8 +71,8 @@ func (c *child) own(addr string) bool {
 	return false
 }
 
-// patrol tells of each connection of this process that goes past its proxies,
-// but for those that it was born with.
+// patrol reports each connection of this process that goes past its proxies,
+// except inherited ones.
 func (c *child) patrol(born []string, stop <-chan struct{}) {
 	told := map[string]bool{}
 	for _, addr := range born {
@@ -93,8 +93,9 @@ func (c *child) patrol(born []string, stop <-chan struct{}) {
 	}
 }
 
-// via is the address of the process's proxy for what it dials, which is made
-// if there is none yet. A fault of the link that is on strikes it too.
+// via is the address of the process's proxy for an address that it dials; the
+// proxy is made if there is none yet. A present fault of the link strikes it
+// too.
 func (p *process) via(to string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -195,7 +195,7 @@ func repeatedAsk(t *trial, c Linked, after int) {
 	t.fallSilent(link, after, asked)
 	waiting.Wait()
 	link.Reset()
-	cancel() // some drivers do not heed a reset
+	cancel() // some drivers ignore a reset
 	<-asked
 	if t.lacks(store.PromiseExpiry) { // for longer than its session is kept that nothing else is in
 		claim.TTL = t.ticks(min(3*t.lasts(), t.d.MaxTTL))
@@ -368,7 +368,7 @@ func repeatedBeside(t *trial, c Linked, after int) {
 		}
 		t.fallSilent(link, after+i*exchanges, over(&waiting))
 		link.Reset()
-		cancel() // some drivers do not heed a reset
+		cancel() // some drivers ignore a reset
 		waiting.Wait()
 		for _, claim := range claims {
 			t.until("it is granted or lost: "+claim.Name, func() bool {
