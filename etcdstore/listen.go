@@ -62,7 +62,7 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 
 // watchFromNow is watch, and returns once the server watches the key. missed is called when a
 // watch was restarted: changes in between were missed.
-func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), told func(*clientv3.Event), o ...clientv3.OpOption) (stop func(), err error) {
+func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), notify func(*clientv3.Event), o ...clientv3.OpOption) (stop func(), err error) {
 	begun := make(chan struct{})
 	first := true
 	stop = b.watch(key, func(r *clientv3.WatchResponse) {
@@ -74,7 +74,7 @@ func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), t
 			missed()
 		}
 		for _, e := range r.Events {
-			told(e)
+			notify(e)
 		}
 	}, o...)
 	select {
@@ -89,8 +89,8 @@ func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), t
 }
 
 // watch makes the server report changes of a key, until stop is called or the backend is
-// closed. A broken watch is restarted; told is also called when it begins.
-func (b *backend) watch(key string, told func(*clientv3.WatchResponse), o ...clientv3.OpOption) (stop func()) {
+// closed. A broken watch is restarted; notify is also called when it begins.
+func (b *backend) watch(key string, notify func(*clientv3.WatchResponse), o ...clientv3.OpOption) (stop func()) {
 	watching, stop := context.WithCancel(b.ctx)
 	b.tasks.Go(func() {
 		defer stop()
@@ -101,7 +101,7 @@ func (b *backend) watch(key string, told func(*clientv3.WatchResponse), o ...cli
 					break // no leader, a member lost, a compaction
 				}
 				pause = leastPause
-				told(&r)
+				notify(&r)
 			}
 			cancel()
 			select {

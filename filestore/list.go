@@ -78,7 +78,7 @@ func (s *Store) nameOf(path string) (string, error) {
 		err = errOtherName
 	}
 	if err != nil {
-		return "", s.told("list", "", path, err)
+		return "", s.storeError("list", "", path, err)
 	}
 	return name, nil
 }
@@ -103,7 +103,7 @@ func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error)
 		err = errOtherName
 	}
 	if err != nil {
-		return nil, s.told(op, name, path, err)
+		return nil, s.storeError(op, name, path, err)
 	}
 	return q, nil
 }

@@ -18,7 +18,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 	}
 	p := c.ID.Process()
 	if err := s.live(p); err != nil {
-		return a, s.told("ask for", c.Name, s.path(c.Name), err)
+		return a, s.storeError("ask for", c.Name, s.path(c.Name), err)
 	}
 	var lookOut []store.Process
 	var gone bool
@@ -139,7 +139,7 @@ func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try fu
 				locked[name] = true
 				busy = append(busy, i)
 			case err != nil:
-				out[i] = s.told(op, name, s.path(name), err)
+				out[i] = s.storeError(op, name, s.path(name), err)
 			}
 		}
 		if todo = busy; len(todo) == 0 {

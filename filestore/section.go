@@ -68,7 +68,7 @@ func (s *Store) do(ctx context.Context, op, name string, create bool, f change) 
 			return nil
 		}
 		if err != errBusy {
-			return s.told(op, name, s.path(name), err)
+			return s.storeError(op, name, s.path(name), err)
 		}
 		if !try.wait(ctx) {
 			return s.stuck(op, name)
@@ -435,8 +435,8 @@ func (b *backoff) wait(ctx context.Context) bool {
 	}
 }
 
-// told turns an error of the file system into one of package store.
-func (s *Store) told(op, name, where string, err error) error {
+// storeError turns an error of the file system into one of package store.
+func (s *Store) storeError(op, name, where string, err error) error {
 	var newer versionError
 	switch {
 	case errors.As(err, &newer):

@@ -47,7 +47,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"an end is not final", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value("int64(0), int64(id[0]&0)+1, error(nil)")},
 		{"an end is final though it was renewed meanwhile", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value(`b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+commits)`)},
 		{"all servers are told as one", "TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "mysql-which-server", mutant.Return(`"LAST_INSERT_ID(4194304*" + number(1<<callsBits) + "+" + calls + ")"`)},
-		{"a renewal counts its server among the calls", promise + "a_renewal_tells_how_often_its_session_was_called", "mysql-calls-of-a-renewal", mutant.Return("told & (1<<(callsBits+1) - 1) + 1, err")},
+		{"a renewal counts its server among the calls", promise + "a_renewal_tells_how_often_its_session_was_called", "mysql-calls-of-a-renewal", mutant.Return("returned & (1<<(callsBits+1) - 1) + 1, err")},
 		{"a row that has changed is an error", "TestARenewalThatWaitsForTheEndIsLost/shared/SERIALIZABLE,_told_of_changes", "mysql-record-changed", mutant.Cond("true")},
 		{"a group with many primaries is a server", "TestAGroupWithManyPrimariesIsRefused", "mysql-many-primaries", mutant.Cond("WAS || true")},
 		{"a Galera cluster is a server", "TestAGaleraClusterIsWarnedOf", "mysql-galera", mutant.Cond("true")},
@@ -57,7 +57,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"case counts for no table", "TestATableIsFoundByItsNameAsTheServerHasIt", "mysql-tables-by-their-case", mutant.Cond("strings.EqualFold(table, is)")},
 		{"case counts for each table", "TestATableIsFoundByItsNameAsTheServerHasIt", "mysql-tables-by-their-case", mutant.Cond("table == is && folds >= 0")},
 		{"who gives back an idle name counts its notes", "TestAnIdleSwapCountsNoNotes", "mysql-idle-counts", mutant.Cond("false")},
-		{"an idle name is said to have no notes", "TestAnIdleSwapCountsNoNotes", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: told <= doneEmpty}`)},
+		{"an idle name is said to have no notes", "TestAnIdleSwapCountsNoNotes", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: returned <= doneEmpty}`)},
 		{"no pool is warned of", "TestTheCheckWarnsOfAPoolThatOthersCanEmpty", "mysql-pool-warned", mutant.Return("all")},
 		{"whoever looks at the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {

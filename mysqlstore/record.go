@@ -53,14 +53,14 @@ func (b *backend) now() string {
 }
 
 // tell runs a statement that writes, and returns its LAST_INSERT_ID and how many rows it has changed.
-func (b *backend) tell(ctx context.Context, statement string) (told, changed int64, err error) {
+func (b *backend) tell(ctx context.Context, statement string) (returned, changed int64, err error) {
 	result, err := b.db.ExecContext(ctx, statement)
 	if err != nil {
 		return 0, 0, b.failed(err)
 	}
-	told, _ = result.LastInsertId() // they never fail
+	returned, _ = result.LastInsertId() // they never fail
 	changed, _ = result.RowsAffected()
-	return told, changed, nil
+	return returned, changed, nil
 }
 
 // hurries makes a statement not wait for locks, on MariaDB: the server then reports that it did not apply it.
@@ -96,23 +96,23 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if err := b.prepare(ctx); err != nil {
 		return out, err
 	}
-	told := int64(0)
+	returned := int64(0)
 	old, next := parseVersion(s.Old.Version), version{rev: rand.Int64()>>1 | 1}
 	if next.taken, err = takenIn(old, s.Old.Inbox); err == nil && (s.Join == nil || !s.Lost) { //mutant:mysql-lost-is-tried
-		told, _, err = b.tell(ctx, b.swap(s, old, next))
+		returned, _, err = b.tell(ctx, b.swap(s, old, next))
 	}
 	switch {
 	case err == errTakenIn, is(err, deadlock, lockWaitTimeout, recordChanged): //mutant:mysql-not-applied
 		err = nil
 	case err != nil:
 		return out, err
-	case told >= doneIdle:
-		out = record.Outcome{Done: true, Told: true, Inbox: told == doneEmpty} //mutant:mysql-inbox-is-empty
+	case returned >= doneIdle:
+		out = record.Outcome{Done: true, Told: true, Inbox: returned == doneEmpty} //mutant:mysql-inbox-is-empty
 		next.taken = b.discard(ctx, next.taken)
 		out.Now.Version = next.String()
 		return out, nil
 	}
-	if s.Join != nil && told != refusedForm { //mutant:mysql-joins-its-form
+	if s.Join != nil && returned != refusedForm { //mutant:mysql-joins-its-form
 		out.Joined, err = b.join(ctx, s.Name, s.Join.Notes)
 	}
 	return out, err

@@ -23,9 +23,9 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	}
 	b.SweepInTime(b.sweep)
 	us := number(ttl.Microseconds())
-	told, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+
+	returned, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+
 		",0*"+answers("0")+" FROM DUAL WHERE 1=1"+commits)
-	switch b.met(told); {
+	switch b.met(returned); {
 	case is(err, duplicate):
 		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	case err == nil && n == 0:
@@ -47,9 +47,9 @@ func answers(calls string) string {
 }
 
 // met notes which server has answered.
-func (b *backend) met(told int64) {
-	if told > 0 {
-		b.Met(told >> callsBits)
+func (b *backend) met(returned int64) {
+	if returned > 0 {
+		b.Met(returned >> callsBits)
 	}
 }
 
@@ -60,13 +60,13 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	}
 	b.SweepInTime(b.sweep)
 	now, of := b.now(), " WHERE id="+text(id[:]) //mutant:mysql-session-by-its-key
-	told, _, err := b.decide(ctx, "UPDATE "+b.sessions+" SET expires="+
+	returned, _, err := b.decide(ctx, "UPDATE "+b.sessions+" SET expires="+
 		"GREATEST(expires,"+now+"+ttl)"+ //mutant:mysql-renewed-back
 		",calls=calls+0*"+answers("calls")+of+" AND "+
 		"expires>"+now+ //mutant:mysql-renewed-when-over
 		commits)
-	if b.met(told); err != nil || told > 0 {
-		return told & (1<<callsBits - 1), err //mutant:mysql-calls-of-a-renewal
+	if b.met(returned); err != nil || returned > 0 {
+		return returned & (1<<callsBits - 1), err //mutant:mysql-calls-of-a-renewal
 	}
 	var fits, there int64
 	err = b.db.QueryRowContext(ctx, "SELECT "+fit+",(SELECT COUNT(*) FROM "+b.sessions+of+" AND expires>"+now+")").Scan(&fits, &there)
@@ -82,11 +82,11 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 // decide runs a statement on the row of a session, and repeats it whenever the row was changed since the
 // statement began to wait for it: under SERIALIZABLE MariaDB 11.8 reports that, and does nothing. Each time
 // another writer made progress.
-func (b *backend) decide(ctx context.Context, statement string) (told, changed int64, err error) {
+func (b *backend) decide(ctx context.Context, statement string) (returned, changed int64, err error) {
 	for {
-		told, changed, err = b.tell(ctx, statement)
+		returned, changed, err = b.tell(ctx, statement)
 		if !is(err, recordChanged) || ctx.Err() != nil { //mutant:mysql-record-changed
-			return told, changed, err
+			return returned, changed, err
 		}
 	}
 }

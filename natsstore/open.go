@@ -49,7 +49,7 @@ func Open(rawURL string) (*Store, error) {
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	var dialed atomic.Pointer[error]
 	failed := make(chan struct{}, 1)
-	own, told := *c, c.ReconnectErrCB
+	own, callback := *c, c.ReconnectErrCB
 	own.ReconnectErrCB = func(nc *nats.Conn, err error) {
 		why := err
 		if errors.Is(err, nats.ErrNoServers) { // all that the driver keeps of a first try that was refused //mutant:nats-first-refusal-known
@@ -60,8 +60,8 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 		case failed <- struct{}{}:
 		default:
 		}
-		if told != nil {
-			told(nc, err) //mutant:nats-reconnect-told
+		if callback != nil {
+			callback(nc, err) //mutant:nats-reconnect-told
 		}
 	}
 	nc, err := own.Connect()

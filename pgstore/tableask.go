@@ -321,7 +321,7 @@ func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner s
 		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL
 		m.reads = c.MinHold > 0 || a.Want > a.Weight // its minimum hold begins with its first renewal
 		m.asked = true                               // by another that waits, perhaps: its first renewal reads that //mutant:pg-granted-while-asked
-		m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+		m.returned = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	}
 	m.until = max(m.until, from.Add(lasts))
 	m.ends = max(m.until, store.Now().Add(lasts))

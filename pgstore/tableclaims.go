@@ -31,17 +31,17 @@ type localClaim struct {
 	busy      int              // operations under way
 	tries     int              // to take it out
 
-	calls  int64         // of its session, before the row was read or written last
-	seen   store.Instant // the row was read or written then, or later
-	reads  bool          // its renewals have something to read
-	handed bool          // it may get another id, however late: a renewal that gives it one was sent
-	moved  bool          // a statement was sent that moves it into a session
-	alone  bool          // it has an expiry of its own for good, though it may be in the session yet in which it waited
-	token  int64         // of its grant, once returned to its owner; 0 before
-	used   int64
-	owner  string
-	told   store.Renewal // its state, as last returned to its owner
-	heard  int64         // the token of its grant, from a notification
+	calls    int64         // of its session, before the row was read or written last
+	seen     store.Instant // the row was read or written then, or later
+	reads    bool          // its renewals have something to read
+	handed   bool          // it may get another id, however late: a renewal that gives it one was sent
+	moved    bool          // a statement was sent that moves it into a session
+	alone    bool          // it has an expiry of its own for good, though it may be in the session yet in which it waited
+	token    int64         // of its grant, once returned to its owner; 0 before
+	used     int64
+	owner    string
+	returned store.Renewal // its state, as last returned to its owner
+	heard    int64         // the token of its grant, from a notification
 
 	asked    bool          // it may be asked to be given up: its renewals read why
 	askedAt  store.Instant // when a notification said so

@@ -152,7 +152,7 @@ func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Ins
 
 // isAsked notes why a hold is asked to be given up, as was read since an instant. claims.mu is held.
 func (m *localClaim) isAsked(reason string, read store.Instant) {
-	m.told.GiveUp = reason
+	m.returned.GiveUp = reason
 	m.asked = reason != "" || m.askedAt >= read //mutant:pg-asked-while-it-is-read
 }
 

@@ -390,7 +390,7 @@ func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store
 	m.seen, m.calls, m.reads = r.sent, r.calls, out.Want > out.Weight || !r.shows
 	m.announces = h.Announce
 	m.owner, m.used, m.token = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token
-	m.told = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
+	m.returned = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
 	m.asked = r.asked != nil || m.askedAt >= r.sent
 	s.renewed(m, out.TTL, from)
 	return out

@@ -72,7 +72,7 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	if m.unseen() {
 		return r, false
 	}
-	r = m.told
+	r = m.returned
 	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
 	s.renewed(m, r.TTL, r.From)
 	return r, true

@@ -35,7 +35,7 @@ func (v *view) explain(w *Violation) (g guilty) {
 	case tokens:
 		w.Cause = fmt.Sprintf("%s was given a token that is not larger than those before", last.who(last.token))
 		return granting
-	case told:
+	case reported:
 		c := w.claims[0]
 		w.Cause = fmt.Sprintf("the lease of %s ended, and it continued without knowing", c.who(c.token))
 		return guilty{c.key, over, c.over}

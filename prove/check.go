@@ -110,8 +110,8 @@ func Check(h *History) *Verdict {
 			j.tokens()
 		case linear:
 			j.linear()
-		case told:
-			j.told()
+		case reported:
+			j.reported()
 		case live:
 			j.live()
 		case order:

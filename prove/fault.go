@@ -53,13 +53,13 @@ const (
 	exclusion check = iota + 1 // no two conflicting holders at the same time
 	tokens                     // each new holder has a larger token
 	linear                     // it is a lock with leases
-	told                       // a loss is reported by the deadline
+	reported                   // a loss is reported by the deadline
 	live                       // afterwards all names are freed
 	order                      // first come, first served
 	bounded                    // no call takes longer than it may
 )
 
-var checks = []check{exclusion, tokens, linear, told, live, order, bounded}
+var checks = []check{exclusion, tokens, linear, reported, live, order, bounded}
 
 func (c check) String() string {
 	return [...]string{

@@ -23,7 +23,7 @@ var lacking = map[store.Promise]leaving{
 	store.PromiseUpgrade:  {mode: "upgrade", deeds: []string{"upgradeable"}},
 	store.PromiseOrder:    {checks: []check{order}},
 	store.PromiseTokens:   {checks: []check{tokens, order}}, // the order of grants is that of their tokens
-	store.PromiseDeadline: {checks: []check{exclusion, told}},
+	store.PromiseDeadline: {checks: []check{exclusion, reported}},
 }
 
 // lacks reports whether the store of the run lacks the promise.
@@ -79,7 +79,7 @@ func (v *view) notChecked(c check) string {
 		return "who asked for a lock first is not seen from outside"
 	case c == tokens && v.tokenless:
 		return "the lock has no fencing tokens"
-	case c == told && !v.tells:
+	case c == reported && !v.tells:
 		return "the lock does not report a loss by its deadline"
 	}
 	return ""

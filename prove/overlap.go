@@ -201,8 +201,8 @@ func (j *judge) bounded() {
 // machine a process has stalls of a tenth of a second that it does not notice.
 const tellBy = 200 * time.Millisecond
 
-// told: when the deadline of a lease passes, its loss is reported.
-func (j *judge) told() {
+// reported: when the deadline of a lease passes, its loss is reported.
+func (j *judge) reported() {
 	for _, c := range j.claims {
 		if c.over == never || c.release < c.over {
 			continue

@@ -13,7 +13,7 @@ var brokenPlainly = map[check]string{
 	exclusion: "Two workers had the same lock at the same time. What the lock guards can be damaged then: done twice, or half by one and half by the other.",
 	tokens:    "The numbers (tokens) that show which write is too late were wrong. A late write would be accepted, or a correct one refused.",
 	linear:    "The answers that the workers got contradict each other: no correct lock could have given them.",
-	told:      "A worker did not learn in time that it had lost its lock. It would continue to work without it.",
+	reported:  "A worker did not learn in time that it had lost its lock. It would continue to work without it.",
 	live:      "A lock stayed taken although nobody had it any more. Everything that waits for it would stop.",
 	order:     "Workers did not get the lock in the order in which they asked. One that waits can be overtaken again and again.",
 	bounded:   "A call took much longer than it was allowed to. The program that makes it would hang.",
@@ -82,7 +82,7 @@ func (r *Report) headline() string {
 	switch {
 	case v.wrong(exclusion):
 		return "Not proved: two had this lock at the same time."
-	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(told) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
+	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(reported) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
 		return "Not proved: the test itself went wrong. It says nothing about the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."

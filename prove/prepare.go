@@ -330,7 +330,9 @@ type shared struct{ store.Store }
 func (shared) Close() error { return nil }
 
 // TellLosses implements [store.LossTeller] for those that are.
-func (s shared) TellLosses(told func(store.ID, error)) { s.Store.(store.LossTeller).TellLosses(told) }
+func (s shared) TellLosses(report func(store.ID, error)) {
+	s.Store.(store.LossTeller).TellLosses(report)
+}
 
 // record writes the history to a file as it comes in.
 func (r *run) record() error {

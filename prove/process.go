@@ -98,9 +98,9 @@ func (p *process) begin() error {
 		p.read(out, life)
 		err := wait()
 		p.mu.Lock()
-		told := p.ended
+		ordered := p.ended
 		p.mu.Unlock()
-		if !told {
+		if !ordered {
 			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v", p.n, err)})
 		}
 	}()

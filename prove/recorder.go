@@ -116,8 +116,8 @@ func (p recordedPolls) Poll(ctx context.Context, c store.Claim) (store.Answer, e
 }
 
 // TellLosses implements [store.LossTeller] for those that are.
-func (r *recorder) TellLosses(told func(store.ID, error)) {
-	r.Store.(store.LossTeller).TellLosses(told)
+func (r *recorder) TellLosses(report func(store.ID, error)) {
+	r.Store.(store.LossTeller).TellLosses(report)
 }
 
 // Release implements [store.Store].

@@ -74,14 +74,14 @@ func (c *child) own(addr string) bool {
 // patrol reports each connection of this process that goes past its proxies,
 // except inherited ones.
 func (c *child) patrol(born []string, stop <-chan struct{}) {
-	told := map[string]bool{}
+	known := map[string]bool{}
 	for _, addr := range born {
-		told[addr] = true
+		known[addr] = true
 	}
 	for {
 		for _, addr := range peers() {
-			if !c.own(addr) && !told[addr] { //mutant:judge-nobody-looks-where-connections
-				told[addr] = true
+			if !c.own(addr) && !known[addr] { //mutant:judge-nobody-looks-where-connections
+				known[addr] = true
 				c.tell(Event{Do: astray, Text: addr})
 			}
 		}

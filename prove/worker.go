@@ -304,10 +304,10 @@ func (w *worker) watch(h *holding) {
 		timer.Stop()
 		look.Stop()
 	}
-	told := h.Lost()
+	lostCh := h.Lost()
 	for gone := false; ; {
 		select {
-		case <-told:
+		case <-lostCh:
 			w.tell(Event{Do: lost, Op: h.op})
 			return
 		case <-h.ended:
@@ -322,7 +322,7 @@ func (w *worker) watch(h *holding) {
 			h.until, gone = deadline, false
 			w.tell(Event{Do: until, At: at, Op: h.op, Until: deadline})
 			timer.Reset(deadline - w.now())
-		case !ahead && !gone && at >= h.until && told != nil && (w.users != nil || !h.Valid()):
+		case !ahead && !gone && at >= h.until && lostCh != nil && (w.users != nil || !h.Valid()):
 			gone = true
 			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
 			look.Reset(time.Millisecond)

@@ -180,25 +180,25 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	case answer == "L":
 		return r.holds //mutant:redis-session-gone
 	}
-	told := answer[1:]
+	states := answer[1:]
 	for _, i := range r.holds {
 		h := &holds[i]
 		var a store.Answer
-		left, ok := told, false
-		if told != "" && told[0] == 'H' {
-			left, ok = stands(&a, told[1:])
+		left, ok := states, false
+		if states != "" && states[0] == 'H' {
+			left, ok = stands(&a, states[1:])
 		}
 		switch {
 		case answer[0] == 'H' && ok:
-			told = left
+			states = left
 			if r.begins {
 				ss.leave(h.ID, true)
 				ss.of[h.ID] = place{in: r.session, name: h.Name, token: h.Token}
 				r.session.holds++
 			}
 			out[i] = store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
-		case answer[0] == 'H' && told != "" && told[0] == 'x':
-			told = told[1:]
+		case answer[0] == 'H' && states != "" && states[0] == 'x':
+			states = states[1:]
 			rest = append(rest, i)
 			if r.begins && ss.of[h.ID].in == nil { //mutant:redis-session-tried-again
 				ss.of[h.ID] = place{again: now.Add(8 * h.TTL)}

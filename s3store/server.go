@@ -52,15 +52,15 @@ func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 		return object.Object{}, b.failed(err)
 	}
 	o := object.Object{Body: body, Version: aws.ToString(r.ETag), Written: aws.ToTime(r.LastModified)}
-	told(&o, r.ResultMetadata, r.VersionId, r.Expiration)
+	noteMetadata(&o, r.ResultMetadata, r.VersionId, r.Expiration)
 	if o.Version == "" {
 		return object.Object{}, fmt.Errorf("%w: %s tells no ETag of what it keeps", store.ErrUnsupported, b.address)
 	}
 	return o, nil
 }
 
-// told notes the metadata of an answer.
-func told(o *object.Object, m middleware.Metadata, version, expiration *string) {
+// noteMetadata notes the metadata of an answer.
+func noteMetadata(o *object.Object, m middleware.Metadata, version, expiration *string) {
 	if r, is := awsmiddleware.GetRawResponse(m).(*smithyhttp.Response); is {
 		o.Now, o.Server = date(r.Header), r.Header.Get("Server")
 	}
@@ -82,7 +82,7 @@ func (b *server) Put(ctx context.Context, key string, body []byte, etag string) 
 	switch {
 	case err == nil:
 		o := object.Object{Version: aws.ToString(r.ETag)}
-		told(&o, r.ResultMetadata, r.VersionId, r.Expiration)
+		noteMetadata(&o, r.ResultMetadata, r.VersionId, r.Expiration)
 		if o.Version == "" {
 			return o, 0, fmt.Errorf("%s tells no ETag of what it has written", b.address)
 		}
@@ -119,7 +119,7 @@ func (b *server) List(ctx context.Context, prefix string, most int) iter.Seq2[ob
 				return
 			}
 			var answer object.Object
-			told(&answer, r.ResultMetadata, nil, nil)
+			noteMetadata(&answer, r.ResultMetadata, nil, nil)
 			for _, one := range r.Contents {
 				o := object.Object{Key: aws.ToString(one.Key), Version: aws.ToString(one.ETag), Written: aws.ToTime(one.LastModified), Now: answer.Now}
 				if !yield(o, nil) {

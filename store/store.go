@@ -251,7 +251,7 @@ type LossTeller interface {
 	// I/O. The callback does not block, is safe for concurrent use, and is not called
 	// while the store holds a mutex. A hold that was reported is lost also for Renew and
 	// Release.
-	TellLosses(told func(id ID, why error))
+	TellLosses(report func(id ID, why error))
 }
 
 // A Claim is a request for a name.

@@ -113,7 +113,7 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 	}
 	what := watched{box, true}
 	delivered := map[string]bool{}
-	for told, lulled := false, false; ; {
+	for notified, lulled := false, false; ; {
 		var goes []any
 		if len(delivered) >= manyLetters || lulled { //mutant:zk-letters-pile-up
 			for node := range delivered {
@@ -147,8 +147,8 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 			}
 		}
 		delivered = there
-		if !told {
-			told = true
+		if !notified {
+			notified = true
 			begun()
 		}
 		quiet := make(<-chan time.Time)

@@ -183,7 +183,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		data[1] = idle
 	}
 	marker := b.marker(b.due(b.retention), s.Name)
-	told, marked := s.Notifications, true
+	letters, marked := s.Notifications, true
 	for range attempts {
 		e := d.epochNow()
 		if s.Old.Version != "" && in != e.String() { // records were deleted; was it another one of this name?
@@ -210,8 +210,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: -1}) //mutant:zk-version-that-is-none
 		}
 		set := len(ops) - 1
-		for i := range told {
-			ops = append(ops, b.letter(&told[i])...)
+		for i := range letters {
+			ops = append(ops, b.letter(&letters[i])...)
 		}
 		sent := store.Now()
 		all, failed, err := multi(ctx, d.link, ops...)
@@ -219,7 +219,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		switch {
 		case err == nil:
 			b.hear(all[set].Stat, sent)
-			if told == nil {
+			if letters == nil {
 				b.notify(d, s.Notifications)
 			}
 			out.Done, out.Told, out.Inbox = true, true, all[set].Stat.NumChildren == 0
@@ -233,7 +233,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		case failed == 1:
 			err = b.epochAgain(ctx, d)
 		case failed > set: // the process to notify has ended
-			told = nil
+			letters = nil
 			continue
 		case s.Old.Version == "" && failed == made+1:
 			return out, b.deletedByHand(s.Name)

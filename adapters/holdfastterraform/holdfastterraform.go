@@ -241,7 +241,7 @@ func (b *Backend) lock(w http.ResponseWriter, r *http.Request, name string) {
 		case h != nil:
 			h.conflict(w)
 		default:
-			text, _ := json.Marshal(told(refused))
+			text, _ := json.Marshal(lockInfoOf(refused))
 			locked(w, text)
 		}
 	case errors.Is(err, holdfast.ErrInvalid):
@@ -261,8 +261,8 @@ func note(i lockInfo) string {
 	return text
 }
 
-// told is what this process knows of a lock that another process holds.
-func told(e *holdfast.HeldError) (i lockInfo) {
+// lockInfoOf is what this process knows of a lock that another process holds.
+func lockInfoOf(e *holdfast.HeldError) (i lockInfo) {
 	i.Info = e.Who()
 	if len(e.Holders) > 0 {
 		i.ID, i.Who, _ = strings.Cut(e.Holders[0].Note, " ")

@@ -56,16 +56,16 @@ type Store struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu    sync.Mutex
-	told  func(store.ID, error)
-	holds map[store.ID]*sessionHold
-	keys  map[Key]*keyUse
-	seen  map[Key]*sighting
-	jobs  []*job
-	conn  *pgconn.PgConn     // nil: not connected
-	busy  bool               // a goroutine looks after the jobs and the connection
-	wake  context.CancelFunc // makes it look for jobs; nil: it does
-	drawn int64              // the newest known token; without tokens, a number that distinguishes holds
+	mu     sync.Mutex
+	report func(store.ID, error)
+	holds  map[store.ID]*sessionHold
+	keys   map[Key]*keyUse
+	seen   map[Key]*sighting
+	jobs   []*job
+	conn   *pgconn.PgConn     // nil: not connected
+	busy   bool               // a goroutine looks after the jobs and the connection
+	wake   context.CancelFunc // makes it look for jobs; nil: it does
+	drawn  int64              // the newest known token; without tokens, a number that distinguishes holds
 }
 
 // A dialer says how to open a connection.
@@ -199,10 +199,10 @@ func (s *Store) Describe() store.Description {
 }
 
 // TellLosses implements [store.LossTeller].
-func (s *Store) TellLosses(told func(store.ID, error)) {
+func (s *Store) TellLosses(report func(store.ID, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = told
+	s.report = report
 }
 
 // Presence returns a copy of the socket of the session, which exists while anything is

@@ -102,15 +102,15 @@ func (s *Store) serve(conn *pgconn.PgConn) error {
 // lost reports that all holds were lost with the connection.
 func (s *Store) lost(err error) {
 	s.mu.Lock()
-	holds, told := s.holds, s.told
+	holds, report := s.holds, s.report
 	s.conn = nil
 	s.holds, s.keys = map[store.ID]*sessionHold{}, map[Key]*keyUse{}
 	s.mu.Unlock()
-	if told == nil || s.life.Err() != nil { //mutant:pg-session-loss-told
+	if report == nil || s.life.Err() != nil { //mutant:pg-session-loss-told
 		return
 	}
 	for id := range holds {
-		told(id, fmt.Errorf("%w: the session on %s that held it has ended: %w", store.ErrLost, s.address, err))
+		report(id, fmt.Errorf("%w: the session on %s that held it has ended: %w", store.ErrLost, s.address, err))
 	}
 }
 

@@ -74,7 +74,7 @@ func (s *Store) askAgain(ctx context.Context, cl *claim, c *store.Claim) (store.
 func (s *Store) granted(cl *claim, ttl time.Duration, from store.Instant) store.Answer {
 	n := cl.Tokens()
 	return store.Answer{
-		Granted: true, Token: cl.p, N: n, TTL: ttl, From: from, Weight: cl.Weight, Want: cl.Weight, Last: max(cl.told, cl.p+int64(n)-1),
+		Granted: true, Token: cl.p, N: n, TTL: ttl, From: from, Weight: cl.Weight, Want: cl.Weight, Last: max(cl.newest, cl.p+int64(n)-1),
 	}
 }
 

@@ -275,7 +275,7 @@ func (s *Store) state(name string, a *seen) store.State {
 		if c.reason = g.asks; held {
 			c.reason = g.broken
 		}
-		c.used, c.owner = told(shown, c)
+		c.used, c.owner = reportedBy(shown, c)
 		if st.Limit == 0 || c.limit < st.Limit {
 			st.Limit = c.limit
 		}
@@ -295,9 +295,9 @@ func (s *Store) state(name string, a *seen) store.State {
 	return st
 }
 
-// told returns the newest token used, and the owner, of an entry's renewals: the newest renewal may not be
+// reportedBy returns the newest token used, and the owner, of an entry's renewals: the newest renewal may not be
 // everywhere yet, but it is on most nodes if it was answered.
-func told(shown []copied, c copied) (used int64, owner string) {
+func reportedBy(shown []copied, c copied) (used int64, owner string) {
 	used = c.used
 	for _, other := range shown {
 		if other.p == c.p {

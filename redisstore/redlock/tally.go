@@ -66,7 +66,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 		t.low++
 		now, last := float(rest), float(rest[8:])
 		t.learn(s, r.n, now)
-		cl.told = max(cl.told, last)
+		cl.newest = max(cl.newest, last)
 		if !s.reaches(last) {
 			t.astray = append(t.astray, r.n.ahead(s, now, last))
 		}
@@ -82,7 +82,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 		}
 		t.learn(s, r.n, f.now) //mutant:redlock-clock-by-refusal
 		if s.reaches(f.last) {
-			cl.told = max(cl.told, f.last)
+			cl.newest = max(cl.newest, f.last)
 		}
 		t.refused = append(t.refused, f)
 	case kind == 'L':
@@ -231,7 +231,7 @@ func (t *tally) decided(cl *claim) bool {
 
 // refusal puts the refusals of the nodes together.
 func (t *tally) refusal(cl *claim) store.Answer {
-	a := store.Answer{Last: cl.told}
+	a := store.Answer{Last: cl.newest}
 	all, sure := t.votes(), 0
 	// Those hold that have the votes, or can have them with those of nodes that
 	// did not say; but no more than fit.

@@ -140,7 +140,7 @@ type mailbox struct {
 
 	open     chan<- error    // takes the outcome of the first attempt,
 	returned <-chan struct{} // until Watch has returned
-	told     bool            // there is one
+	reported bool            // there is one
 }
 
 // run keeps the mailbox open until ctx ends.
@@ -150,7 +150,7 @@ func (w *mailbox) run(ctx context.Context) {
 			pause = leastReopen
 			w.tell(nil)
 		})
-		if !w.told {
+		if !w.reported {
 			w.tell(w.n.failed(err))
 		}
 		select {
@@ -164,8 +164,8 @@ func (w *mailbox) run(ctx context.Context) {
 // tell gives Watch the outcome of the first attempt. After that, a mailbox that
 // opens makes all waiters poll: notifications may have been missed.
 func (w *mailbox) tell(err error) {
-	if !w.told {
-		w.told = true
+	if !w.reported {
+		w.reported = true
 		select {
 		case w.open <- err:
 			return

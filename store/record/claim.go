@@ -27,24 +27,24 @@ type localClaim struct {
 	busy    int              // operations under way
 	ends    store.Instant    // ended then, unless it is renewed
 
-	calls   int64         // of its session, when its record was read last
-	reads   bool          // its renewals have something to read or to write
-	asked   bool          // a waiter asks to give it up, as far as we know: its renewals read why
-	askedAt store.Instant // when a notification last said so: earlier reads do not show it
-	heard   *Notification // of its grant
-	token   int64         // of its grant, once returned to its owner; 0 before
-	used    int64
-	owner   string
-	told    store.Renewal // its state, as last returned to its owner
-	watched []session.ID  // those ahead of it
-	also    []session.ID  // that a notification named, and when; no record read since has shown them
-	alsoAt  store.Instant
-	takenIn session.ID    // its entry was in the record under this one, as a notification said
-	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
-	back    *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
-	read    store.Instant // when it was last read that its hold is there, for a renewal
-	unsure  bool          // an ask or an adoption was not answered: its entry may be in any session
-	failed  int           // times that it could not be taken out
+	calls    int64         // of its session, when its record was read last
+	reads    bool          // its renewals have something to read or to write
+	asked    bool          // a waiter asks to give it up, as far as we know: its renewals read why
+	askedAt  store.Instant // when a notification last said so: earlier reads do not show it
+	heard    *Notification // of its grant
+	token    int64         // of its grant, once returned to its owner; 0 before
+	used     int64
+	owner    string
+	returned store.Renewal // its state, as last returned to its owner
+	watched  []session.ID  // those ahead of it
+	also     []session.ID  // that a notification named, and when; no record read since has shown them
+	alsoAt   store.Instant
+	takenIn  session.ID    // its entry was in the record under this one, as a notification said
+	rest     chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
+	back     *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
+	read     store.Instant // when it was last read that its hold is there, for a renewal
+	unsure   bool          // an ask or an adoption was not answered: its entry may be in any session
+	failed   int           // times that it could not be taken out
 
 	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks and changes alone use it
 	upgrade  int32               // the turn of the upgrade that uncalled is of; 0: it is of the claim as it waits
@@ -339,7 +339,7 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bo
 	m.waits, m.heard = false, nil
 	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
 	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
-	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+	m.returned = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))
 	s.unwatch(m)
 }

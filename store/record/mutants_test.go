@@ -89,7 +89,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a call of a holder that failed is forgotten", "TestACallOfAHolderThatFailedIsMadeWithTheNextAsk", "record-call-that-failed-is-forgotten", mutant.Cond("s.sessions.Call(ctx, in) == nil || true")},
 		{"who is notified reads nothing", "TestANotifiedHolderReadsWhyItIsAskedToGiveUp", "record-asked-by-a-notification", mutant.Delete()},
 		{"who is notified during a renewal reads nothing", "TestAHolderNotifiedDuringARenewalReadsWithTheNext", "record-asked-reads-on", mutant.Stmt(`m.asked = out.GiveUp != ""`)},
-		{"who is notified while it reads why reads nothing more", "TestAHolderNotifiedDuringARenewalReadsWithTheNext", "record-asked-while-it-reads-why", mutant.Stmt(`m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != ""`)},
+		{"who is notified while it reads why reads nothing more", "TestAHolderNotifiedDuringARenewalReadsWithTheNext", "record-asked-while-it-reads-why", mutant.Stmt(`m.returned.GiveUp, m.asked = r.GiveUp, r.GiveUp != ""`)},
 		{"who is called while it renews reads nothing", "TestAHolderCalledMeanwhileReadsWithTheNextRenewal", "record-called-while-it-renews", mutant.Value("false, sess.State().Calls + 0*calls, got.reads, max(m.ends, store.Now().Add(h.TTL))")},
 		{"who is called while it asks reads nothing", "TestAHolderCalledMeanwhileReadsWithTheNextRenewal", "record-called-while-it-asks", mutant.Value("sess.State().Calls + 0*k.calls[sess.ID]")},
 		{"who is notified before it is told of its grant reads nothing", "TestAHolderNotifiedBeforeItsGrantReadsTheRequest", "record-granted-while-asked", mutant.Stmt("m.asked = asked")},

@@ -178,7 +178,7 @@ type applied struct {
 	granted []store.Notification // others that were granted, of this process too
 	ahead   []Notification
 	taken   []store.ID // claims whose notes were taken in
-	told    []error    // by operation
+	results []error    // by operation
 	data    []byte     // the stored form
 }
 
@@ -197,12 +197,12 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
 		before := v.neighbors()
 		v.settle()
-		a := &applied{view: v, told: make([]error, len(batch))}
+		a := &applied{view: v, results: make([]error, len(batch))}
 		granted, taken := v.takeIn()
 		were := slices.Clone(v.q.Entries)
 		for i, o := range batch {
 			var change queue.Change
-			change, a.told[i] = o.apply(v)
+			change, a.results[i] = o.apply(v)
 			granted = append(granted, change.Woken...)
 		}
 		gone := map[store.ID]bool{} // they were in the record or the inbox, and are not any more

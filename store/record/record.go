@@ -60,7 +60,7 @@ func New(b Backend) *Store {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.records = &records{
 		b: b, traits: s.traits, reportsEnd: b.SessionTraits().ReportsEnd, sessions: s.sessions, ctx: s.ctx,
-		elsewhere: s.elsewhere, told: s.told, names: map[string]*name{},
+		elsewhere: s.elsewhere, deliver: s.deliver, names: map[string]*name{},
 	}
 	s.sweepAt = store.Now().Add(sweepEvery)
 	if rand.N(sweepOdds) == 0 {

@@ -25,7 +25,7 @@ type records struct {
 	sessions   *session.Set
 
 	elsewhere func(*applied) []Notification       // the notifications of a write for other processes
-	told      func(*applied, store.Instant, bool) // passes a record to this process
+	deliver   func(*applied, store.Instant, bool) // passes a record to this process
 
 	ctx   context.Context // of all that outlives a call, ended by Close
 	tasks sync.WaitGroup
@@ -101,7 +101,7 @@ type op struct {
 	begun  bool  // the worker has it
 	left   bool  // its caller does not wait any more
 	fresh  bool  // what apply was given was read for it
-	told   error // of apply
+	result error // of apply
 	err    error // why it may not have been done
 	rests  bool  // its claim is in the inbox only
 	noted  bool  // a note of it was left

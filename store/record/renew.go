@@ -145,7 +145,7 @@ func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.R
 	r.GiveUp = now.GiveUp
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
+	m.returned.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
 	return r
 }
 
@@ -253,7 +253,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
 	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL)) //mutant:record-called-while-it-renews
 	m.asked = out.GiveUp != "" || m.askedAt >= began                                                 // so its owner learns when no one asks any more //mutant:record-asked-reads-on
-	m.owner, m.used, m.token, m.told = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
+	m.owner, m.used, m.token, m.returned = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
 	s.poke()
 	return out
 }
@@ -378,7 +378,7 @@ func (m *localClaim) tellsAnew(h *store.Hold) bool {
 // held.
 func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
 	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
-	r := m.told
+	r := m.returned
 	r.TTL, r.From = min(h.TTL, lasts), from
 	return r
 }

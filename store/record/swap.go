@@ -178,7 +178,7 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	}
 	in := n.doing[0].short
 	for i, o := range n.doing {
-		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.results[i] != nil {
 			return w, nil
 		}
 	}
@@ -203,7 +203,7 @@ const crowdAge = time.Second
 
 // needShort reports whether all that is asked for has to wait, and has no session to wait in.
 func needShort(n *name, a *applied) bool {
-	return len(n.doing) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
+	return len(n.doing) > 0 && !slices.ContainsFunc(a.results, func(err error) bool { return err != errNeedsShort })
 }
 
 // fewCome is how many wait for a name at the most without being a crowd.
@@ -248,7 +248,7 @@ func (s *records) areNoted(n *name, a *applied) bool {
 		return false
 	}
 	for i, o := range n.doing {
-		if o.claim == nil || o.insists || a.told[i] != nil || a.stored[o.claim.ID] || !n.noted[o.claim.ID] {
+		if o.claim == nil || o.insists || a.results[i] != nil || a.stored[o.claim.ID] || !n.noted[o.claim.ID] {
 			return false
 		}
 		if e := a.find(o.claim.ID); e == nil || e.Granted {

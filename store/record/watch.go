@@ -123,10 +123,10 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 	return all
 }
 
-// told passes a record to the claims of this process; wrote: it was written now, and its notifications for this
+// deliver passes a record to the claims of this process; wrote: it was written now, and its notifications for this
 // process need no server. Each waiter watches the sessions ahead of it (law 9), if the server reports the end of
 // a session. sent is when the request that returned the record was sent: notifications since then may be newer.
-func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
+func (s *Store) deliver(a *applied, sent store.Instant, wrote bool) {
 	s.mu.Lock()
 	p, watched := s.process, s.sink != nil
 	s.mu.Unlock()

@@ -108,7 +108,7 @@ func (s *records) do(ctx context.Context, o *op) error {
 	if o.err != nil {
 		return o.err
 	}
-	return o.told
+	return o.result
 }
 
 // leaveOp withdraws an op, or marks it for the worker as abandoned, as the context has ended. The error
@@ -260,10 +260,10 @@ func (s *records) more(ctx context.Context, n *name) {
 // record to this process; wrote: it was written now.
 func (s *records) done(n *name, a *applied, wrote bool) {
 	for i, o := range n.doing {
-		o.told = a.told[i]
+		o.result = a.results[i]
 	}
 	if len(n.doing) == 0 || !n.doing[0].rests { // otherwise the entries ahead are reported, or read, once it is in the record
-		s.told(a, n.now.sent, wrote)
+		s.deliver(a, n.now.sent, wrote)
 	}
 	s.finish(n, nil)
 }

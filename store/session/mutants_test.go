@@ -30,7 +30,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session is left for what was sent before its spare was answered", "TestNoSessionIsSuspectForWhatWasSentInAnOutage", "session-doubted-at-once", mutant.Line("case long:")},
 		{"a session that keeps nothing yet is kept to its end", "TestASessionIsSuspectThatIsToKeepSomething", "session-doubted-while-it-keeps-something", mutant.Line("case sess.claims == 0:")},
 		{"a session that nobody needs is followed by others", "TestUnneededSessionsAreNotKeptAlive", "session-unused-for-good", mutant.Cond("WAS && false")},
-		{"a session is left within a moment", "TestNoSessionIsSuspectAfterManyRenewalsInAMoment", "session-doubted-in-a-moment", mutant.Stmt("s.doubt(sess, told, true)")},
+		{"a session is left within a moment", "TestNoSessionIsSuspectAfterManyRenewalsInAMoment", "session-doubted-in-a-moment", mutant.Stmt("s.doubt(sess, spareAnswered, true)")},
 		{"a renewal waits for a session that cannot be renewed", "TestNoCallWaitsForASessionThatCannotBeRenewed", "session-waits-for-what-cannot-be-renewed", mutant.Value("sess.flight, true")},
 		{"what is new in a session waits for what fails", "TestNoCallWaitsForASessionThatCannotBeRenewed", "session-waits-for-what-fails", mutant.Cond("sess.flight == nil && store.Now() < sess.renewed.Add(sess.lasts/10)")},
 		{"a session that is short is doubted", "TestNoSessionIsSuspectThatLastsForLessThanASecond", "session-doubted-though-short", mutant.Line("case sess.suspect || sess.ending || s.over(sess):")},

@@ -143,16 +143,16 @@ func (s *Set) Saw(id ID, left time.Duration) {
 
 // A watch waits for the end of a session of another process.
 type watch struct {
-	told   map[any]func() // by the key of the watcher
+	notify map[any]func() // by the key of the watcher
 	cancel context.CancelFunc
 }
 
-// Watch calls told once the session has ended for good, or may have. The key identifies
+// Watch calls notify once the session has ended for good, or may have. The key identifies
 // the watcher: Unwatch with it ends the watch, and a second Watch with it replaces the
-// first. told is called without a lock, from a goroutine that Close waits for. Without
+// first. notify is called without a lock, from a goroutine that Close waits for. Without
 // Traits.ReportsEnd it is never called. A notification can come late, so Watch may also be
 // called during Close and after it: then it does nothing.
-func (s *Set) Watch(id ID, key any, told func()) {
+func (s *Set) Watch(id ID, key any, notify func()) {
 	if !s.traits.ReportsEnd {
 		return
 	}
@@ -164,11 +164,11 @@ func (s *Set) Watch(id ID, key any, told func()) {
 	w := s.watches[id]
 	if w == nil {
 		ctx, cancel := context.WithCancel(s.ctx)
-		w = &watch{told: map[any]func(){}, cancel: cancel}
+		w = &watch{notify: map[any]func(){}, cancel: cancel}
 		s.watches[id] = w
 		s.tasks.Go(func() { s.await(ctx, id, w) })
 	}
-	w.told[key] = told
+	w.notify[key] = notify
 }
 
 // Unwatch takes back what Watch was given the key for.
@@ -176,7 +176,7 @@ func (s *Set) Unwatch(id ID, key any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.watches[id]; w != nil {
-		if delete(w.told, key); len(w.told) == 0 {
+		if delete(w.notify, key); len(w.notify) == 0 {
 			w.cancel()
 			delete(s.watches, id)
 		}
@@ -207,13 +207,13 @@ func (s *Set) await(ctx context.Context, id ID, w *watch) {
 	var all []func()
 	if s.watches[id] == w && ctx.Err() == nil {
 		delete(s.watches, id)
-		for _, told := range w.told {
-			all = append(all, told)
+		for _, notify := range w.notify {
+			all = append(all, notify)
 		}
 	}
 	s.mu.Unlock()
-	for _, told := range all {
-		told()
+	for _, notify := range all {
+		notify()
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Set) renew(sess *Session) *Flight {
 		ctx, cancel := context.WithTimeout(s.ctx, wait)
 		defer cancel()
 		s.mu.Lock()
-		told := sess.spare != nil && sess.failed > 0 && sess.spare.heard >= sess.silent //mutant:session-spare-heard-before
+		spareAnswered := sess.spare != nil && sess.failed > 0 && sess.spare.heard >= sess.silent //mutant:session-spare-heard-before
 		sent := store.Now()
 		s.mu.Unlock()
 		calls, err := s.b.Renew(ctx, sess.ID)
@@ -125,7 +125,7 @@ func (s *Set) renew(sess *Session) *Flight {
 			if sess.failed++; sess.failed == 1 {
 				sess.silent = sent
 			}
-			s.doubt(sess, told, heard.Sub(sess.silent) > wait*3/2) //mutant:session-doubted-in-a-moment
+			s.doubt(sess, spareAnswered, heard.Sub(sess.silent) > wait*3/2) //mutant:session-doubted-in-a-moment
 			pause := min(sess.lasts/24, (10*time.Millisecond)<<min(sess.failed, 6))
 			sess.again = heard.Add(pause/2 + rand.N(pause/2+1))
 		}
@@ -141,11 +141,11 @@ const leastDoubted = time.Second
 
 // doubt decides what an unanswered renewal means. Either the server is away, or this session alone cannot be
 // written: its row is locked, or its own connection is dead. A spare session shows which. If the spare was
-// answered after this session fell silent (told: it was known before the renewal was sent), this session is
+// answered after this session fell silent (spareAnswered: it was known before the renewal was sent), this session is
 // suspect, and its holds go into the spare while they last (law 15). It is not suspect before as much time has
 // passed as two renewals wait, however many have failed: by then a cut connection has been replaced. Set.mu is
 // held.
-func (s *Set) doubt(sess *Session, told, long bool) {
+func (s *Set) doubt(sess *Session, spareAnswered, long bool) {
 	switch spare := sess.spare; {
 	case sess.suspect || sess.ending || sess.lasts < leastDoubted || s.over(sess): //mutant:session-doubted-though-short
 	case sess.claims == 0 && s.present[sess.TTL] != sess: // it is not needed. Entries on their way into the present one need that //mutant:session-doubted-while-it-keeps-something
@@ -154,7 +154,7 @@ func (s *Set) doubt(sess *Session, told, long bool) {
 	case spare.heard == 0: // it begins
 	case spare.heard < sess.silent: //mutant:session-spare-is-asked-again
 		s.renew(spare)
-	case told && long: //mutant:session-doubted-at-once
+	case spareAnswered && long: //mutant:session-doubted-at-once
 		s.suspects(sess) //mutant:session-that-cannot-be-renewed
 		s.present[sess.TTL] = spare
 		if spare.used = store.Now(); sess.claims == 0 { //mutant:session-unused-for-good

@@ -257,7 +257,7 @@ func (d *duel) send(o op) outcome {
 		var out outcome
 		for i, r := range s.Renew(ctx, o.holds) {
 			out.Errs = append(out.Errs, errorText(r.Err))
-			out.Renewals = append(out.Renewals, told(r))
+			out.Renewals = append(out.Renewals, returnedOf(r))
 			if r.Err == nil && r.From == 0 && r.TTL != o.holds[i].TTL {
 				d.fail("renewed for %v, asked for %v", r.TTL, o.holds[i].TTL)
 			}
@@ -288,8 +288,8 @@ func (d *duel) send(o op) outcome {
 	}
 }
 
-// told is the part of a renewal that concerns the hold.
-func told(r store.Renewal) store.Renewal {
+// returnedOf is the part of a renewal that concerns the hold.
+func returnedOf(r store.Renewal) store.Renewal {
 	if r.Err != nil {
 		return store.Renewal{}
 	}

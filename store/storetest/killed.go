@@ -52,7 +52,7 @@ func Killed(t *testing.T, c Killable) {
 		for _, one := range []struct {
 			what string
 			ttl  time.Duration
-			once func(*killing) (took time.Duration, told bool)
+			once func(*killing) (took time.Duration, conclusive bool)
 		}{
 			{"who waits is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(true) }},
 			{"who comes is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(false) }},
@@ -65,9 +65,9 @@ func Killed(t *testing.T, c Killable) {
 				k.near, k.ttl = c.locker(t, at, one.ttl)
 				k.eyes, _ = c.locker(t, at, one.ttl)
 				for again, began := 0, time.Now(); again < 3 || time.Since(began) < patience; again++ {
-					took, told := one.once(k)
-					t.Logf("in after %v: %v; the TTL is %v", took.Round(time.Millisecond), told, k.ttl)
-					if told && took <= k.bound {
+					took, conclusive := one.once(k)
+					t.Logf("in after %v: %v; the TTL is %v", took.Round(time.Millisecond), conclusive, k.ttl)
+					if conclusive && took <= k.bound {
 						return
 					}
 				}
@@ -142,7 +142,7 @@ type taken struct {
 
 // once returns how long after the end of its holder a name was taken. told is false if the machine stalled for so long
 // that the holder had lost it before.
-func (k *killing) once(waits bool) (took time.Duration, told bool) {
+func (k *killing) once(waits bool) (took time.Duration, conclusive bool) {
 	k.Helper()
 	k.bound = k.ttl + time.Second
 	name := "killed/" + random()
@@ -165,7 +165,7 @@ func (k *killing) once(waits bool) (took time.Duration, told bool) {
 }
 
 // behind returns how long after the end of a waiter the one behind it had the name, which was given back by then.
-func (k *killing) behind() (took time.Duration, told bool) {
+func (k *killing) behind() (took time.Duration, conclusive bool) {
 	k.Helper()
 	k.bound = min(k.ttl, store.MaxPositionTTL) + time.Second
 	name := "killed/" + random()

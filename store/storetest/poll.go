@@ -71,13 +71,13 @@ var pollPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
-		told := b.refused(w).Last
+		newest := b.refused(w).Last
 		for range 3 {
 			b.poll(w)
 			b.poll(b.lock(name))
 		}
-		if l := b.poll(w); l.Last != told {
-			t.Fatalf("the newest token went from %d to %d", told, l.Last)
+		if l := b.poll(w); l.Last != newest {
+			t.Fatalf("the newest token went from %d to %d", newest, l.Last)
 		}
 		h.release()
 	}},

@@ -321,8 +321,8 @@ func (d *duel) level(o op, have, want *outcome) {
 		h.Holders, h.Holding, h.Waiting, h.Until = w.Holders, w.Holding, w.Waiting, w.Until
 	}
 	// A session may count for less than its server's time-out.
-	if told := &have.Answer; want.Answer.TTL/2 < told.TTL && told.TTL < want.Answer.TTL {
-		told.TTL = want.Answer.TTL
+	if answer := &have.Answer; want.Answer.TTL/2 < answer.TTL && answer.TTL < want.Answer.TTL {
+		answer.TTL = want.Answer.TTL
 	}
 	for _, out := range []*outcome{have, want} {
 		a := &out.Answer

@@ -154,11 +154,11 @@ var upgradePromises = []promise{
 		a, name := t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		upgradeToken := u.upgraded(1).UpgradeToken
-		if told := u.back(2).UpgradeToken; told != upgradeToken {
-			t.Fatalf("upgrade token %d after a downgrade, was %d", told, upgradeToken)
+		if got := u.back(2).UpgradeToken; got != upgradeToken {
+			t.Fatalf("upgrade token %d after a downgrade, was %d", got, upgradeToken)
 		}
-		if told := u.tells(store.Upgradeable, store.Upgradeable).UpgradeToken; told != upgradeToken {
-			t.Fatalf("upgrade token %d of a renewal after a downgrade, was %d", told, upgradeToken)
+		if got := u.tells(store.Upgradeable, store.Upgradeable).UpgradeToken; got != upgradeToken {
+			t.Fatalf("upgrade token %d of a renewal after a downgrade, was %d", got, upgradeToken)
 		}
 	}},
 	{name: "Upgrade_cancelled_lets_those_in_that_fit", needs: upgrades, run: func(t *trial) {
