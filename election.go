@@ -89,7 +89,7 @@ type Leader struct {
 	Expires time.Time // unless renewed
 }
 
-// Nobody reports whether there is no leader.
+// Nobody reports whether the election has no leader.
 func (l Leader) Nobody() bool { return l.ID == "" }
 
 // String is who leads and since when, on one line.

@@ -29,7 +29,7 @@ var (
 	// the reverse; or, on a store that keeps one size a name, as a semaphore of
 	// another size.
 	ErrMismatch = store.ErrMismatch
-	// ErrUnsupported: this store cannot do that, or what is stored was written
+	// ErrUnsupported: this store cannot do that, or the stored state was written
 	// by a newer version.
 	ErrUnsupported = store.ErrUnsupported
 	// ErrInvalid: a mistake in the call, found before anything was sent.
@@ -39,8 +39,8 @@ var (
 	ErrUnavailable = store.ErrUnavailable
 	// ErrDenied: the store refuses this user.
 	ErrDenied = store.ErrDenied
-	// ErrCorrupt: what is stored under the name was not written by holdfast, or is
-	// damaged. It is left as it is.
+	// ErrCorrupt: the state stored under the name was not written by holdfast, or
+	// is damaged. It is left as it is.
 	ErrCorrupt = store.ErrCorrupt
 )
 
@@ -51,9 +51,9 @@ var (
 // context's error, which says why. See also [ReleaseError].
 var ErrNotRun = errors.New("the function was not called")
 
-// A HeldError is ErrHeld with those who blocked the claim when the store last
-// answered. If a wait was ended by its context, it matches the context's error
-// as well.
+// A HeldError is ErrHeld with the holders that blocked the claim at the
+// store's last answer. If a wait was ended by its context, it matches the
+// context's error as well.
 type HeldError struct {
 	Name    string   // what was asked for
 	Store   string   // for people: kind and address
@@ -96,8 +96,9 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Who says who blocks the claim, on one line: "held by host web-3, pid 4711
-// (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3 waiting".
+// Who names the holders that block the claim, on one line: "held by host
+// web-3, pid 4711 (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3
+// waiting".
 func (e *HeldError) Who() string {
 	var parts []string
 	now := time.Now()

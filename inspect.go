@@ -16,7 +16,7 @@ import (
 type Status struct {
 	Name    string   // of the lock or semaphore
 	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
-	Holders []Holder // those who hold the name, or keep it taken
+	Holders []Holder // the holders, including ended ones that keep the name taken
 	Waiters []Waiter // in the order in which they will be served
 	Freed   []Holder // broken with Break.Now: they block no claim, and are listed until they learn of it, or expire
 }
@@ -97,9 +97,9 @@ type Break struct {
 	// Reason is why; it may not be empty. The holder gets it with the loss, and others
 	// see it as Broken of a [Holder].
 	Reason string
-	// By says who breaks the hold; it is put before the reason: "alice@web-3: it
-	// hangs". Default: the user and the host of this process. By, the ": " and Reason
-	// have at most 200 bytes together.
+	// By names the operator that breaks the hold; it is put before the reason:
+	// "alice@web-3: it hangs". Default: the user and the host of this process. By,
+	// the ": " and Reason have at most 200 bytes together.
 	By string
 	// Now lets the next waiter have the name at once. The old holder does not know before
 	// its next renewal, and works on until then: only the token protects the resource.

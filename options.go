@@ -96,8 +96,8 @@ type Options struct {
 	PollMin, PollMax time.Duration
 	// HandOver bounds how a name goes from one goroutine of this process to the
 	// next that waits for it, without a round trip. Nil keeps the parent's; the
-	// default is 64 times and 50 ms, whichever is first: then those who wait
-	// elsewhere get their turn. With both bounds zero, &HandOver{}, it is off.
+	// default is 64 times and 50 ms, whichever is first: then waiters of other
+	// processes get their turn. With both bounds zero, &HandOver{}, it is off.
 	HandOver *HandOver
 }
 

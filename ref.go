@@ -98,10 +98,10 @@ func (l *Lease) Detach() (Ref, error) {
 	}, err
 }
 
-// Adopt goes on with a hold that another process, or this one, has detached.
-// The token stays; the TTL, the owner and how it is renewed are this Locker's,
-// and its MaxHold counts from now. ctx bounds the waiting for the store's
-// answer: if it ends before, what was adopted is given back.
+// Adopt goes on with a hold that another process, or this one, has detached. The token
+// stays; the TTL, the owner and how it is renewed are this Locker's, and its MaxHold
+// counts from now. ctx bounds the waiting for the store's answer: if it ends before,
+// the adopted hold is released.
 //
 // A hold can be adopted once: a second Adopt gets ErrLost, as does one that comes after
 // the hold has expired. The other errors: ErrInvalid if the ref is not one,

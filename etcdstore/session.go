@@ -254,8 +254,8 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	return failed(err)
 }
 
-// Await implements [session.Backend]. A watch that begins with a revision waits for a turn of the server's, up to 100 ms.
-// So it begins without one, and once it is there a reading shows what was missed.
+// Await implements [session.Backend]. A watch that begins with a revision waits for a turn of the server's, up
+// to 100 ms. So it begins without one, and once there is one a read shows what was missed.
 func (b *backend) Await(ctx context.Context, id session.ID) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()

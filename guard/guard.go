@@ -67,7 +67,7 @@ type Lease interface {
 type StaleError struct {
 	Name  string // of the lock
 	Where string // where the fence is kept
-	Token int64  // what was refused
+	Token int64  // the refused token
 	Fence int64  // the newest token there
 }
 

@@ -229,8 +229,8 @@ func (b *backend) Load(ctx context.Context, name string) (r record.Record, err e
 	return d.read(b.time().earliest()), nil
 }
 
-// Swap implements [record.Backend]: an update that depends on the random number of the swap before, and on the notes that
-// it takes in. What is new depends on its own number: so it meets no other, and is not done twice.
+// Swap implements [record.Backend]: an update that depends on the random number of the swap before, and on the
+// notes that it takes in. A new document depends on its own number: so it meets no other, and is not done twice.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err = b.prepare(ctx); err != nil {
 		return out, err

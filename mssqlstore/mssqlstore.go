@@ -29,8 +29,9 @@
 // transaction that has the row locked. A locked row delays only its name. If the row of a session stays locked,
 // all that the session keeps moves into another before it ends.
 //
-// Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; what was not
-// answered is indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less often.
+// Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; unanswered
+// operations are indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less
+// often.
 //
 // A fail-over to a replica with asynchronous commit, and a crash under DELAYED_DURABILITY, can lose a grant.
 // Then two may hold the name until the TTL of the first has passed. With the next renewal the process notices

@@ -68,7 +68,7 @@
 //	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.hint.B.*
 //	subscribe  _INBOX.>  holdfast.hint.B.*  $KV.B.n.*
 //
-// (the last for those who observe an election; without it they poll)
+// (the last to observe an election; without it they poll)
 //
 // and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
 // domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.
@@ -99,7 +99,7 @@ type Options struct {
 	Bucket string
 
 	// Replicas is how many servers keep the bucket, from 1 to 5, if it is made
-	// here; 1 if zero. One that is there stays as it is.
+	// here; 1 if zero. An existing bucket stays as it is.
 	Replicas int
 
 	// Domain is the JetStream domain that has the bucket, if it is not that of the

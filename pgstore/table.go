@@ -163,8 +163,8 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	return s, nil
 }
 
-// Schema is the SQL that makes the tables of a Store, for those who let no
-// program make tables. The error matches store.ErrInvalid.
+// Schema is the SQL that creates the tables of a Store, for databases where
+// programs may not create tables. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	s, err := newStore(&pgxDB{at: "PostgreSQL"}, o, nil)
 	if err != nil {

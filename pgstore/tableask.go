@@ -11,8 +11,8 @@ import (
 )
 
 // Ask implements [store.Store]. A grant of a free name has an expiry of its own, and is
-// kept by a session from its first renewal on. What waits is kept by the short session
-// of this process: to ask for it again is to read.
+// kept by a session from its first renewal on. Waiters are kept by the short session of
+// this process: to ask for it again is to read.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err

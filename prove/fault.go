@@ -2,7 +2,7 @@ package prove
 
 import "slices"
 
-// A Fault is a kind of what is done to a process, to its link, or to the store.
+// A Fault is a kind of fault of a process, of its link, or of the store.
 type Fault string
 
 // Faults of a process.

@@ -140,7 +140,7 @@ type key struct{ proc, life, op int }
 
 func (e *Event) key() key { return key{e.Proc, e.Life, e.Op} }
 
-// A History is a run with what came of it, in the order of At.
+// A History is a run with its events, in the order of At.
 type History struct {
 	Run    Run     // its first line
 	Events []Event // the rest, in the order of At

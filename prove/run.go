@@ -47,10 +47,10 @@ type run struct {
 	err    error // of the file
 }
 
-// Prove runs the processes and the faults and judges what came of it. A promise that was
-// not kept is no error: it is in the Verdict. An error without a Report says that there was
-// no run; it matches [store.ErrInvalid] if that is because of the options. An error with
-// a Report says that the history or a report could not be written to Options.Out.
+// Prove runs the processes and the faults and judges the history. A promise that was not
+// kept is no error: it is in the Verdict. An error without a Report says that there was no
+// run; it matches [store.ErrInvalid] if that is because of the options. An error with a
+// Report says that the history or a report could not be written to Options.Out.
 func Prove(ctx context.Context, o *Options) (*Report, error) {
 	filled := *o // its defaults will be
 	o = &filled

@@ -32,7 +32,7 @@
 //	                        waiter, and of a hold whose upgrade is pending, why it
 //	                        asks the other holders to give up; with a byte 1
 //	                        before it a hold was broken with now, and blocks
-//	                        nobody
+//	                        no claim
 //
 // The hash has the field "h": the beginning of the string, then how many waiters ask the holders to give up
 // (uint32), the weight of all holds (float64), the number of holds and of entries (uint32), the position of the
@@ -408,8 +408,9 @@ func (s *Store) Describe() store.Description {
 // confirms reports whether a grant must be confirmed before it is reported.
 func (s *Store) confirms() bool { return s.replicas > 0 || s.durable }
 
-// Close implements [store.Store]: it ends the mailboxes and waits for what is
-// under way, which the client's timeouts bound. The client of New stays open.
+// Close implements [store.Store]: it ends the mailboxes and waits for
+// operations under way, which the client's timeouts bound. The client of New
+// stays open.
 func (s *Store) Close() (err error) {
 	s.end()
 	if s.own {

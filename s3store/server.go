@@ -72,7 +72,8 @@ func noteMetadata(o *object.Object, m middleware.Metadata, version, expiration *
 	}
 }
 
-// Put writes a key, if it still has the etag; "" is only if nothing is there.
+// Put writes a key, if it still has the etag; "" means only if there is no
+// object.
 func (b *server) Put(ctx context.Context, key string, body []byte, etag string) (object.Object, object.Fate, error) {
 	in := &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(body), IfMatch: &etag} //mutant:s3-write-depends
 	if etag == "" {

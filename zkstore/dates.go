@@ -60,7 +60,8 @@ func (b *backend) makeDue(ctx context.Context, d *data, marker string, why error
 	return true, err
 }
 
-// List implements [record.Backend]. What was not written for long is found by its date.
+// List implements [record.Backend]. Records that were not written for long are found by
+// their dates.
 func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
 		d, err := b.connected(ctx)

@@ -140,8 +140,8 @@ const (
 	WHERE n.nspname = '%s' AND c.relname = '` + tokenSequence + `'`
 )
 
-// Schema is the SQL that makes the sequence of the tokens, for those who let no
-// program make one. The error matches store.ErrInvalid.
+// Schema is the SQL that creates the sequence of the tokens, for databases
+// where programs may not create one. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	with := Options{Tokens: true}
 	if o != nil {

@@ -29,8 +29,8 @@ import (
 // cancellation is noticed up to a second late, and each part starts at the end of
 // the queue.
 //
-// At the isolation levels REPEATABLE READ and SERIALIZABLE a transaction sees what
-// was committed when its first statement began. If LockTx is that statement, the
+// At the isolation levels REPEATABLE READ and SERIALIZABLE a transaction sees the
+// data committed when its first statement began. If LockTx is that statement, the
 // transaction may not see the writes of the previous holder: lock at READ
 // COMMITTED, the server's default.
 //

@@ -20,8 +20,8 @@ import (
 //
 //	redlock:redis://10.0.0.1,redis://10.0.1.1:6380,rediss://user:password@10.0.2.1
 //
-// The options follow the last node: max-ttl and timeout, as Go durations. What
-// else is there goes to go-redis, for its node. Open does no I/O. The error
+// The options follow the last node: max-ttl and timeout, as Go durations. All
+// other options go to go-redis, for their node. Open does no I/O. The error
 // matches store.ErrInvalid and does not show the URL, which may hold passwords.
 func Open(rawURL string, o *Options) (*Store, error) {
 	parsed, merged, err := parseURL(rawURL, o)

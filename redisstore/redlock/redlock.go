@@ -330,8 +330,9 @@ func (s *Store) Describe() store.Description {
 	return d
 }
 
-// Close implements [store.Store]: it ends the mailboxes and waits for what is
-// under way, which the timeouts bound. The clients of New stay open.
+// Close implements [store.Store]: it ends the mailboxes and waits for
+// operations under way, which the timeouts bound. The clients of New stay
+// open.
 func (s *Store) Close() (err error) {
 	s.end()
 	for _, c := range s.own {

@@ -14,8 +14,8 @@ import (
 // errNeedsShort says that a claim has to wait, and has no session to wait in.
 var errNeedsShort = errors.New("no session to wait in has begun")
 
-// Ask implements [store.Store]. What is known of the claim here may answer it. Else it gets a session, goes into the record, or into
-// its inbox first, and what it finds there is noted for the claim.
+// Ask implements [store.Store]. The local state of the claim may answer it. Else it gets a session, goes into
+// the record, or into its inbox first, and what it finds there is noted for the claim.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err

@@ -43,7 +43,7 @@ type Record struct {
 	// came. If there are more than one swap can take in, it is the oldest of them,
 	// and More is true.
 	Inbox []Note
-	More  bool // notes are there that Inbox lacks
+	More  bool // there are notes that Inbox lacks
 
 	// Now is a moment on the server's clock, in microseconds since 1970: at most
 	// what that clock showed when this answer was made. 0: not known.
@@ -131,7 +131,7 @@ type Traits struct {
 	MaxRecord int
 
 	// Retention is for how long an idle record is kept at least: far longer than any
-	// request can be under way, as version "" is there again once it is deleted. As a
+	// request can be under way, as the version is "" again once it is deleted. As a
 	// rule store.TokenRetention.
 	Retention time.Duration
 }

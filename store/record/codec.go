@@ -284,8 +284,8 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 	return w
 }
 
-// ParseNotifications calls sink with each that AppendNotifications wrote. What is
-// damaged is left out: a notification may be lost.
+// ParseNotifications calls sink with each that AppendNotifications wrote. Damaged
+// notes are left out: a notification may be lost.
 func ParseNotifications(b []byte, sink func(Notification)) {
 	for r := (reader{b: b}); len(r.b) > 0 && !r.bad; {
 		known := r.byte() == form

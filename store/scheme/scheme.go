@@ -1,7 +1,7 @@
 // Package scheme has the URL schemes of the stores that a program links. A store's
 // package registers its own when it is initialized, as a driver does with
-// database/sql; package open opens URLs by what is registered here. So a program
-// links the drivers of the stores that it imports, and no others.
+// database/sql; package open opens URLs with the openers registered here. So a
+// program links the drivers of the stores that it imports, and no others.
 package scheme
 
 import (

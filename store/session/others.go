@@ -111,8 +111,8 @@ func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	return 0, false
 }
 
-// Ask asks the server whether sessions of others live. What has ended was made final
-// before it returns, in a request of its own (law 2).
+// Ask asks the server whether sessions of others live. The end of each ended session
+// was made final before it returns, in a request of its own (law 2).
 func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	left, err := s.b.Left(ctx, ids)
 	if err != nil {

@@ -50,8 +50,8 @@ func NewSet(b Backend, ended func()) *Set {
 	return s
 }
 
-// A Session is one of this process. What is unexported is guarded by Set.mu, but for
-// what does not change once it has begun.
+// A Session is one of this process. Unexported fields are guarded by Set.mu, except
+// those that do not change once it has begun.
 type Session struct {
 	ID  ID            // its name on the server
 	TTL time.Duration // a multiple of the tick

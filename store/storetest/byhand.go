@@ -41,7 +41,7 @@ func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
 	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL, Announce: c.Announce}
 }
 
-// IsLostFor fails the test unless what was done to a hold was lost as an operator broke it for the reason.
+// IsLostFor fails the test unless the error says that an operator broke the hold for the reason.
 func IsLostFor(t testing.TB, reason string, err error, what string) {
 	t.Helper()
 	var lost *store.LostError

@@ -29,14 +29,15 @@ type Link interface {
 	// MuteAfter loses the server's answers, after that many more pieces of them have
 	// passed.
 	MuteAfter(pieces int)
-	// HoldAfter holds what is sent to the server, once so many more pieces have passed,
-	// and loses what the server answers then.
+	// HoldAfter holds back requests to the server, after that many more pieces have
+	// passed, and loses the server's later answers.
 	HoldAfter(pieces int)
 	// Met is how many pieces have been lost or held so far.
 	Met() int
 	// Reset resets all connections, for the store object, and all passes on new ones.
 	Reset()
-	// Deliver has arrive what was held on connections that were reset since.
+	// Deliver delivers the requests held back on connections that were reset
+	// since.
 	Deliver()
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// An Object is what was read or written of a key.
+// An Object is the result of a read or a write of a key.
 type Object struct {
 	Key     string // as it is listed
 	Body    []byte // left out in a listing, and after a Put
@@ -44,18 +44,19 @@ type Fate int
 const (
 	_        Fate = iota
 	Done          // it is written
-	Refused       // it is not written: the version that is there is another
+	Refused       // it is not written: the present version is another
 	Conflict      // not written, as another write was under way: the current object is unknown
 )
 
 // A Server keeps the objects. It sends each request once, and its errors are as record.Backend has them. Its methods are safe for
 // concurrent use, and return when ctx ends.
 type Server interface {
-	// Get reads a key, as the newest answered write has left it. That nothing is there is no error.
+	// Get reads a key, as the newest answered write has left it. A missing object is no error.
 	Get(ctx context.Context, key string) (Object, error)
-	// Put writes a key if that is the version which is there; "": if nothing is. Of any number on one version one is Done.
+	// Put writes a key if that is its present version; "": if nothing is. Of any number on one version one is Done.
 	Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error)
-	// Delete deletes a key if that is the version which is there; "": whatever is. That it is not, or that nothing is there, is no error.
+	// Delete deletes a key if that is its present version; "": whatever is. Another version, or a missing
+	// object, is no error.
 	Delete(ctx context.Context, key, version string) error
 	// List yields the keys that begin so, in their order, as they are at some moment after the call; most is how many it asks for
 	// at a time. An error is the last that it yields.
@@ -115,7 +116,7 @@ func (b *Backend) behind(f func(ctx context.Context)) {
 	})
 }
 
-// Finish waits for what is done behind calls that have returned.
+// Finish waits for the background work of calls that have returned.
 func (b *Backend) Finish() { b.tasks.Wait() }
 
 // Close implements [record.Backend].

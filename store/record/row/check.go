@@ -42,8 +42,8 @@ func (b *Base) CheckPool(most int) []store.Finding {
 		"every lease of this process is lost; give the locks a pool of their own", most)}}
 }
 
-// CheckTable is the finding of tables that are there, or that this user may make by schema. keeps says that it may not
-// delete, and grants is what changes that.
+// CheckTable is the finding of tables that exist, or that this user may create with schema. keeps says that it
+// may not delete, and grants is what changes that.
 func CheckTable(table string, there, keeps bool, grants string) store.Finding {
 	switch {
 	case !there:

@@ -55,7 +55,7 @@ func (r *Row) Record(form int64) (record.Record, error) {
 	return record.Record{Data: r.Data, Version: r.Version.String(), Inbox: notes}, CheckForm(r.Form, form, err == nil)
 }
 
-// CheckForm is what is wrong with a row of a form, if the newest that there is is another. It is damaged unless whole.
+// CheckForm is the error of a row of another form than the newest. It is damaged unless whole.
 func CheckForm(have, form int64, whole bool) error {
 	switch {
 	case have > form:
@@ -106,7 +106,7 @@ func Unpack(taken int64, inbox []byte) (notes []record.Note, err error) {
 }
 
 // A Change is what a swap makes of a row. Joins only add to an inbox, and swaps take away from its beginning: so
-// where the old version is there, the notes that are taken in are there, and no others go.
+// if the old version is current, the notes to take in exist, and no others are removed.
 type Change struct {
 	First bool    // nothing may be there
 	Old   Version // or this version has to be there; no row has -1

@@ -50,8 +50,8 @@ type Left struct {
 	For     int64      // µs that the session goes on
 }
 
-// JudgeSessions is Left of [session.Backend]. look reads the rows that are there, as they are now; end makes the end of one
-// final, if it has expired still once the row is locked, and reports whether it did: a renewal may be under way.
+// JudgeSessions is Left of [session.Backend]. look reads the present rows; end makes the end of one final, if it
+// has expired still once the row is locked, and reports whether it did: a renewal may be under way.
 func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(session.ID) (bool, error)) ([]time.Duration, error) {
 	if len(ids) == 0 {
 		return nil, nil
