@@ -206,7 +206,7 @@ func TestAdopt_TheDeadlineCountsFromTheSending(t *testing.T) {
 }
 
 // Who leaves while it is adopted has nothing, and nothing is left.
-func TestAdopt_ACancelledOneIsGivenBack(t *testing.T) {
+func TestAdopt_ACanceledOneIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -300,7 +300,7 @@ func TestAdopt_DetachOfAnEndedLeaseIsAnError(t *testing.T) {
 }
 
 // Refused before anything is sent: the lease goes on.
-func TestAdopt_WhatCannotBeDetachedGoesOn(t *testing.T) {
+func TestAdopt_ALeaseThatCannotBeDetachedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{Reentrant: On})

@@ -58,7 +58,7 @@ var engineMutants = []mutant.Broken{
 	one("not ours is asked for again", "TestRule3_AForeignHoldIsLostAtOnce", "ours-asked-again", mutant.Cond("false")),
 	one("an indeterminate renewal is a loss", "TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline", "ours-asked-again", mutant.Stmt("default:\nreturn store.ErrLost")),
 	one("an indeterminate renewal is tried again a renewal later", "TestRule3_AnIndeterminateRenewalIsRetriedUntilTheDeadline", "unclear-renewal-tried-again", mutant.Value("now.Add(h.s.RenewEvery + 0*pause)")),
-	one("MaxHold is ignored", "TestMaxHold_IsLostAndGivenBackAtItsEnd", "maxhold-ignored", mutant.Cond("false")),
+	one("MaxHold is ignored", "TestMaxHold_IsLostAndReleasedAtItsEnd", "maxhold-ignored", mutant.Cond("false")),
 
 	one("each lease warns of an outage", "TestRule3_AnOutageIsOneWarning", "each-lease-warns-outage", mutant.Stmt("level = slog.LevelWarn")),
 	one("one warning for ever", "TestRule3_AnOutageIsOneWarning", "warning-ever", mutant.Delete()),
@@ -225,7 +225,7 @@ var engineMutants = []mutant.Broken{
 	one("zero is the default", "TestHandOver_OffWhenItsBoundsAreZero", "zero-default", mutant.Return("max(w.l.s.HandOver.Times, 64)")),
 	one("the store is not told who has it now", "TestHandOver_ItsOwnerAndTokenReachTheStoreWithTheNextRenewal", "store-told-now", mutant.Stmt("h.s = w.l.s")),
 	one("one MaxHold for all", "TestHandOver_MaxHoldIsEachLeasesOwn", "maxhold-all", mutant.Value("h.handOver.since.Add(h.s.MaxHold)")),
-	one("what a waiter that has left was handed is kept", "TestHandOver_CancelledInTheSameMomentLosesNothing", "waiter-left-handed-kept", mutant.Stmt("_ = 0")),
+	one("what a waiter that has left was handed is kept", "TestHandOver_CanceledInTheSameMomentLosesNothing", "waiter-left-handed-kept", mutant.Stmt("_ = 0")),
 	one("the release first, then the ask", "TestHandOver_ThenReleaseAndAskGoTogether", "release-first-then-ask", mutant.Cond("leaving")),
 	one("who gives up is not told who holds", "TestHandOver_AWaiterThatGivesUpGetsTheHolder", "gives-up-told-holds", mutant.Cond("false")),
 
@@ -237,7 +237,7 @@ var engineMutants = []mutant.Broken{
 	one("contexts end some time after the release began", "TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts", "contexts-end-some-time", mutant.Expr("time.AfterFunc(1, func() { WAS })")),
 	one("a release does not wait for the renewal in flight", "TestRule7_ReleaseWaitsForTheRenewalInFlight", "release-wait-renewal-flight", mutant.Stmt("_ = 0")),
 	one("a release is sent after a loss", "TestRule7_AfterALossNothingIsSent", "release-sent-after-loss", mutant.Cond("WAS || true")),
-	one("a broken hold is not given back", "TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased", "release-sent-after-loss", mutant.Cond("WAS && false")),
+	one("a broken hold is not given back", "TestRule7_ABrokenHoldIsFreedWhenItIsReleased", "release-sent-after-loss", mutant.Cond("WAS && false")),
 	one("a loss told to the last renewal is not told", "TestRule7_ALossReturnedToARenewalInFlightIsReported", "loss-told-last-renewal", mutant.Cond("false")),
 	one("a repeated release is a loss", "TestRule7_NothingThereBeforeTheDeadlineIsARepeatedRelease", "repeated-release-loss", mutant.Return("false")),
 	one("a late release is none the less nil", "TestRule7_NothingThereAfterTheDeadlineIsALoss", "repeated-release-loss", mutant.Return("errors.Is(err, store.ErrLost) && !h.e.endless")),
@@ -256,7 +256,7 @@ var engineMutants = []mutant.Broken{
 	}},
 	one("a claim under a lost lease is a new hold", "TestReentry_ALostLeaseWithALateTimerClaimsNothing", "lost-claims-afresh", mutant.Delete()),
 	one("one lease of a hold is lost", "TestReentry_AllLeasesOfAHoldAreLostTogether", "lease-hold-lost", mutant.Line("if l := h.leases; l != nil {")),
-	one("the first release gives a broken hold back", "TestReentry_ABrokenHoldIsGivenBackByTheLastRelease", "first-release-gives-broken", mutant.Cond("!l.Valid()")),
+	one("the first release gives a broken hold back", "TestReentry_ABrokenHoldIsFreedByTheLastRelease", "first-release-gives-broken", mutant.Cond("!l.Valid()")),
 
 	// Renewal by hand.
 	one("the store is not told of a renewal by hand", "TestRenewByHand_TheStoreIsInformed/by_hand", "renewed-as-by-hand", mutant.Delete()),
@@ -300,7 +300,7 @@ var engineMutants = []mutant.Broken{
 	one("Close between two names is a loss", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("false")),
 	one("Close between two names is the end of a context", "TestSeveral_CloseBetweenTwoNamesIsErrClosed", "close-between-names", mutant.Cond("func() bool { lost = err; return false }()")),
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "loss-end-wait-others", mutant.Delete()),
-	one("left while it is shown", "TestSeveral_MinHold_CancelledWhileItIsShown", "left-while-shown", mutant.Delete()),
+	one("left while it is shown", "TestSeveral_MinHold_CanceledWhileItIsShown", "left-while-shown", mutant.Delete()),
 
 	// A minimum hold for which nobody ran.
 	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part")),
@@ -324,8 +324,8 @@ var engineMutants = []mutant.Broken{
 	one("what was over before it was seen is not told", "TestObserver_EventsAddUpWithLostReplies", "over-before-seen-told", mutant.Stmt("if over = true; over {\nreturn\n\t}")),
 	one("what was seen is not told as over", "TestObserver_EventsAddUp", "seen-told-over", mutant.Delete()),
 	one("a loss is not told", "TestObserver_ReceivesEachLossOnce", "loss-told", mutant.Delete()),
-	inside("what MaxHold ends is given back beside its owner", "TestMaxHold_WhatItsOwnerGivesBackIsGivenBackOnce", "maxhold-given-back-twice", mutant.Cond("!h.finish(lost, why) && false")),
-	inside("what All has can be given back", "TestBorrow_WhoGivesItBackWaitsForTheBorrower", "borrowed-while-renewed", mutant.Delete()),
+	inside("what MaxHold ends is given back beside its owner", "TestMaxHold_AHoldIsReleasedOnce", "maxhold-given-back-twice", mutant.Cond("!h.finish(lost, why) && false")),
+	inside("what All has can be given back", "TestBorrow_AReturnWaitsForTheBorrower", "borrowed-while-renewed", mutant.Delete()),
 	one("a hold that MaxHold ended is told as released too", "TestObserver_ReceivesEachLossOnce", "hold-maxhold-ended-told", mutant.Expr("s.e.work.Go(func() { h.release() })")),
 	one("a loss that the release finds is a release", "TestObserver_ReceivesALossThatTheReleaseFinds", "loss-release-finds-release", mutant.Stmt("_ = EventLost")),
 	one("the observer is called with the lock held", "TestObserver_IsCalledWithoutALock", "renewal-answered-never-late", mutant.Stmt("reported := h.renewalReport(1, err)\n\treported.s.notify(reported.e)")),
@@ -354,7 +354,7 @@ var engineMutants = []mutant.Broken{
 	// Upgrade and downgrade.
 	one("a notification grants an upgrade", "TestUpgrade_ANotificationGrantsNothingAndCausesAPoll", "hint-grants-upgrade", mutant.Line("if h, _, err := u.rest(ctx, true); h != nil && h.Token > 0 {\n\t\t\tu.granted(&store.Answer{UpgradeToken: h.Token})\n\t\t\treturn false, nil\n\t\t} else if err != nil {")),
 	one("an upgrade that waits does not look once it is subscribed", "TestUpgrade_PollsOnceItIsSubscribed", "upgrade-waits-look-once", mutant.Delete()),
-	one("a cancelled upgrade stays pending", "TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered", "cancelled-upgrade-stays-pending", mutant.Return("false, w.gaveUp(err, u.refused, nil)")),
+	one("a cancelled upgrade stays pending", "TestUpgrade_ACanceledOneIsChangedBackUntilAnswered", "cancelled-upgrade-stays-pending", mutant.Return("false, w.gaveUp(err, u.refused, nil)")),
 	one("a try to upgrade stays pending", "TestUpgrade_B23_ATryIsRefusedByAReaderAndChangesNothing", "try-upgrade-stays-pending", mutant.Return("false, w.refusal(&a, u.refused.when, nil)")),
 	one("an indeterminate upgrade is not changed back", "TestUpgrade_AnIndeterminateOneIsTriedAgainThenChangedBack", "unclear-upgrade-changed-back", mutant.Expr("false")),
 	one("a refused upgrade is changed back for ever", "TestUpgrade_ADefiniteRefusalIsReturnedUnchanged", "unclear-upgrade-changed-back", mutant.Expr("true")),
@@ -388,7 +388,7 @@ var engineMutants = []mutant.Broken{
 	one("an indeterminate adoption is left", "TestAdopt_AnIndeterminateOutcomeIsReported", "unclear-adoption-left", mutant.Delete()),
 	one("a refused detach keeps the name", "TestAdopt_ARefusedDetachGivesBack", "refused-detach-keeps-name", mutant.Value("0")),
 	one("detached by the clock too late", "TestAdopt_DetachOfAnEndedLeaseIsAnError", "detached-clock-too-late", mutant.Delete()),
-	one("detached under another lease", "TestAdopt_WhatCannotBeDetachedGoesOn", "detached-under-another-lease", mutant.Cond("false")),
+	one("detached under another lease", "TestAdopt_ALeaseThatCannotBeDetachedGoesOn", "detached-under-another-lease", mutant.Cond("false")),
 	one("detached with the token of the grant", "TestAdopt_OfALeaseThatWasHandedOver", "detached-token-grant", mutant.Value("h.Token, l.weight.Load()")),
 	one("waited for what was detached", "TestAdopt_OfALeaseThatWasHandedOver", "waited-detached", mutant.Delete()),
 	one("any text is a ref", "TestAdopt_ARefIsText", "any-text-ref", mutant.Cond("false")),
@@ -420,7 +420,7 @@ var engineMutants = []mutant.Broken{
 	one("Close sends one release at a time", "TestClose_ReleasesInBatches", "close-sends-release-time", mutant.Cond("n < 1")),
 	one("Close takes as long as its calls", "TestClose_TakesFiveSecondsWhileTheDriverHangs", "close-takes-long-calls", mutant.Value("time.NewTimer(time.Minute)")),
 	one("Close tries for as long as a release", "TestClose_TakesFiveSecondsHoweverManyLeases", "close-tries-long-release", mutant.Cond("WAS.Add(20*time.Second)")),
-	one("Close tells of no failure", "TestClose_SaysHowManyWereNotGivenBack", "close-tells-failure", mutant.Cond("left >= 0")),
+	one("Close tells of no failure", "TestClose_SaysHowManyWereNotReleased", "close-tells-failure", mutant.Cond("left >= 0")),
 	one("Close sends after the deadline", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-sends-after-deadline", mutant.Cond("len(c.ready) > 0 && false")),
 	one("at Close a deadline bounds no call", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-deadline-bounds-call", mutant.Value("share")),
 	one("at Close one deadline bounds all calls", "TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold", "close-deadline-bounds-all", mutant.Cond("false")),
@@ -446,10 +446,10 @@ var engineMutants = []mutant.Broken{
 	one("what a store says at its end is told as it is", "TestClose_AStoreThatDoesNotCloseIsUnavailable", "close-error-of-the-store", mutant.Delete()),
 
 	// What a store finds at its server.
-	one("what is well is logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "well-logged", mutant.Cond("!e.isClosing()")),
-	one("a failure is not logged", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "well-logged", mutant.Cond("f.Level() == store.LevelWarning && !e.isClosing()")),
+	one("what is well is logged", "TestCheck_WarningsForOperatorsAreLoggedOnce", "well-logged", mutant.Cond("!e.isClosing()")),
+	one("a failure is not logged", "TestCheck_WarningsForOperatorsAreLoggedOnce", "well-logged", mutant.Cond("f.Level() == store.LevelWarning && !e.isClosing()")),
 	one("the server is looked at beside the first ask", "TestCheck_ComesAfterTheFirstAnswer", "check-beside-first-ask", mutant.Cond("false")),
-	one("the server is looked at for each claim", "TestCheck_WhatAnOperatorShouldHearIsLoggedOnce", "server-looked-each-claim", mutant.Expr("func(f func()) { f() }")),
+	one("the server is looked at for each claim", "TestCheck_WarningsForOperatorsAreLoggedOnce", "server-looked-each-claim", mutant.Expr("func(f func()) { f() }")),
 	one("what Close cuts off is told", "TestCheck_CutOffByCloseIsNotLogged", "well-logged", mutant.Cond("f.Level() != store.LevelOK")),
 }
 

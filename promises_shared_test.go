@@ -226,7 +226,7 @@ func TestB31_B32_SlotsAreCountedAcrossObjects(t *testing.T) {
 	})
 }
 
-func TestB35_CancellingAsASlotIsFreedLosesNoSlot(t *testing.T) {
+func TestB35_CancelingAsASlotIsFreedLosesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := locker(t, withNotifications{linkTo(t, mem)}, nil)

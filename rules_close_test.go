@@ -143,7 +143,7 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 	})
 }
 
-func TestClose_SaysHowManyWereNotGivenBack(t *testing.T) {
+func TestClose_SaysHowManyWereNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errClose := errors.New("the store does not close")
 		s := &tellsClose{link: newLink(t), err: errClose}

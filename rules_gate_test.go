@@ -87,7 +87,7 @@ func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	})
 }
 
-func TestRule6_ACancelledHeadLeavesItsPositionToTheNext(t *testing.T) {
+func TestRule6_ACanceledHeadLeavesItsPositionToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)

@@ -139,7 +139,7 @@ func TestHandOver_AWaiterThatGivesUpGetsTheHolder(t *testing.T) {
 }
 
 // A waiter that leaves in the very moment in which it is handed the name.
-func TestHandOver_CancelledInTheSameMomentLosesNothing(t *testing.T) {
+func TestHandOver_CanceledInTheSameMomentLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inProcess := range []bool{false, true} {
 			s := newLink(t)
@@ -258,7 +258,7 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 
 // After a while in which nobody else came the block of a lease is as good as
 // new for who comes next, and what of it was not used is given back.
-func TestHandOver_TheRestOfABlockIsGivenBack(t *testing.T) {
+func TestHandOver_TheRestOfABlockIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

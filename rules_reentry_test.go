@@ -280,7 +280,7 @@ func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
 }
 
 // Only who has released all leases says that the work has ended.
-func TestReentry_ABrokenHoldIsGivenBackByTheLastRelease(t *testing.T) {
+func TestReentry_ABrokenHoldIsFreedByTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		m := reentrant(t, s).Mutex("a")

@@ -203,7 +203,7 @@ func TestRule3_ARenewalWhoseAnswerIsLostCosts(t *testing.T) {
 	})
 }
 
-func TestMaxHold_IsLostAndGivenBackAtItsEnd(t *testing.T) {
+func TestMaxHold_IsLostAndReleasedAtItsEnd(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{MaxHold: 65 * time.Second})

@@ -15,7 +15,7 @@ import (
 
 // A caller who leaves has his answer at once; the hold is changed back until
 // that is answered, and who waited gets in.
-func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
+func TestUpgrade_ACanceledOneIsChangedBackUntilAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

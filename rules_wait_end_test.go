@@ -238,7 +238,7 @@ func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
 }
 
 // B35: the answer and the end of the context come at once.
-func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrGivenBack(t *testing.T) {
+func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: time.Second} })

@@ -336,7 +336,7 @@ func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
 }
 
 // Whenever it is cancelled, nothing is left.
-func TestSeveral_ACancelledWaitLeavesNothing(t *testing.T) {
+func TestSeveral_ACanceledWaitLeavesNothing(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)

@@ -129,7 +129,7 @@ func TestSeveral_MinHold_AForgottenHoldIsNotRecreated(t *testing.T) {
 }
 
 // Operations on one claim never overlap.
-func TestSeveral_MinHold_CancelledWhileItIsShown(t *testing.T) {
+func TestSeveral_MinHold_CanceledWhileItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

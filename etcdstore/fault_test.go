@@ -282,7 +282,7 @@ func TestAWipeIsReportedAndTokensStillGrow(t *testing.T) {
 }
 
 // A minimum hold that is given back with no token is void: nobody ran.
-func TestAMinimumHoldGivenBackWithNoTokenIsVoid(t *testing.T) {
+func TestAMinimumHoldReleasedWithNoTokenIsVoid(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
 	c := mutex("a")

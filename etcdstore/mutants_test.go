@@ -14,7 +14,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 	const (
 		promises = "TestBackend"
 		few      = "TestANameThatIsJoinedOverAndOverHasFewKeys"
-		slot     = "TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain"
+		slot     = "TestASlotOfAnUnansweredJoinIsNotReused"
 		lost     = "TestAVersionFromBeforeALossOfAllDataIsInvalid"
 		unheard  = "TestAnAskAtAClosedPortSaysSo"
 		arrives  = "TestFaults/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"

@@ -47,7 +47,7 @@ func TestNotificationsComeThroughAMailboxWhole(t *testing.T) {
 	})
 }
 
-func TestANotificationIsNeverTooLongToBeWrittenAtOnce(t *testing.T) {
+func TestANotificationIsWrittenAtomically(t *testing.T) {
 	for n := range store.MaxName + 1 {
 		for _, block := range []int{0, 1, 2} {
 			if got := len(appendNotification(nil, store.Notification{Name: strings.Repeat("x", n), N: block})); got > maxNotification {

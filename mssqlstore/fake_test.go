@@ -77,7 +77,7 @@ func answeredBy(t *testing.T, a answering) *backend {
 }
 
 // An answer without its row is no renewal of a session that may have ended, and no refusal.
-func TestAnAnswerWithoutItsRowIsNotBelieved(t *testing.T) {
+func TestAnAnswerWithoutItsRowIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, nil)
 	for what, f := range map[string]func() error{
@@ -107,7 +107,7 @@ func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 }
 
 // A row can come before its statement fails.
-func TestARowIsNotBelievedWhoseStatementFails(t *testing.T) {
+func TestARowOfAFailingStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, sqlError(50001), []driver.Value{int64(3), int64(1)})
 	if calls, err := b.Renew(t.Context(), session.ID{1}); !is(err, 50001) {

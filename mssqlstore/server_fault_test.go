@@ -377,7 +377,7 @@ func (c *stallingConn) Read(b []byte) (int, error) {
 }
 
 // A row can come before its statement fails.
-func TestARowIsNotBelievedWhoseStatementFailed(t *testing.T) {
+func TestARowOfAFailedStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := openOn(t, testserver.SQLServer(t), apart(t))
 	head, args := b.text("head")

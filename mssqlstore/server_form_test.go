@@ -225,7 +225,7 @@ func TestNamesOfCrashedHoldersAreListedByAge(t *testing.T) {
 }
 
 // A clock that is set back: tokens increase still.
-func TestTokensGrowThoughTheClockGoesBack(t *testing.T) {
+func TestTokensGrowEvenIfTheClockGoesBack(t *testing.T) {
 	now := time.Now().UnixMicro()
 	var last int64
 	o := apart(t)

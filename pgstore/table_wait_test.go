@@ -295,7 +295,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 }
 
 // ErrLost of a name that nobody has used says nothing but that.
-func TestWithoutATableNothingIsHeldAndNoneIsMade(t *testing.T) {
+func TestWithoutATableNothingIsHeldAndNoTableIsCreated(t *testing.T) {
 	s := newShared(t)
 	for op, f := range everything(t, s, "n") {
 		err := f()

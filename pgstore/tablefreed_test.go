@@ -107,7 +107,7 @@ func TestAClaimOnAFreedNameIsGrantedAtOnce(t *testing.T) {
 }
 
 // A break whose reply was lost is repeated: then the hold is freed, and its owner is told why.
-func TestABreakNowThatWasNotAnsweredIsRepeated(t *testing.T) {
+func TestAnUnansweredBreakNowIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")

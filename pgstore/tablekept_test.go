@@ -162,7 +162,7 @@ func expire(t *testing.T, s *Store, name string) {
 		" WITH ORDINALITY AS u(expires, session, o)) WHERE name = $1", []byte(name))
 }
 
-func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
+func TestTheHoldOfADeadProcessIsFreedWithItsSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -306,7 +306,7 @@ func TestAllEntriesOfAnEndedSessionAreLost(t *testing.T) {
 }
 
 // Its row does not know yet that its session has ended.
-func TestAnExpiredHoldThatIsGivenBackKeepsItsMinimum(t *testing.T) {
+func TestAnExpiredHoldThatIsReleasedKeepsItsMinimumHold(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := mutex("n")

@@ -228,7 +228,7 @@ func TestADelayedReleaseKeepsItsTerms(t *testing.T) {
 }
 
 // Its session goes on, so it would keep the name for as long as the process lives.
-func TestAReleaseThatWasDeniedIsMadeUpFor(t *testing.T) {
+func TestADeniedReleaseIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	one, _ := kept(t, s, "one")

@@ -107,7 +107,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 	for test, m := range map[string]wrong{
 		"TestTheFaultsEndWhenAllThatIsLateHasArrived":       {"the faults end before what is late has arrived", "prove-calm-after-late", mutant.Stmt("_ = by")},
 		"TestALeaseLostBeforeItIsReadIsNotExtended":         {"a deadline that could not be read is believed", "judge-deadline-could-read-believed", mutant.Cond("!ahead && h.until < 0")},
-		"TestAParentThatIsSlowToHearIsAStall":               {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
+		"TestAParentThatReadsLateIsAStall":                  {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
 		"TestAPositionThatCountsFromASessionMayLapseSooner": {"a place counts from its ask", "judge-place-counts-from-session", mutant.Delete()},
 		"TestAPositionConfirmedByPollsIsTheSame":            {"polls keep no place", "judge-polls-keep-places", mutant.Cond("a != nil && false")},
 		"TestWaitersOfAStoreWithoutPositionsAreKnown":       {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},

@@ -68,7 +68,7 @@ func (p *slowPipe) Write(b []byte) (int, error) {
 	return p.Buffer.Write(b)
 }
 
-func TestAParentThatIsSlowToHearIsAStall(t *testing.T) {
+func TestAParentThatReadsLateIsAStall(t *testing.T) {
 	var p slowPipe
 	c := &child{w: &p}
 	c.tell(Event{Do: started})

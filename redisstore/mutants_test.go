@@ -14,12 +14,12 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		tooFew  = "TestAGrantWithTooFewReplicasIsNotReported"
 		besides = "TestADurableStoreNeedsDiskAndReplicas"
 		written = "TestEachAnswerThatGivesSomethingIsWrittenForIt"
-		full    = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
+		full    = "TestOnAFullServerLeasesAreRenewedAndReleased/Redis"
 		trees   = "TestDifferential/{2_1}_16"
 		lines   = "TestDifferential/{16_12}_16"
 		room    = "TestSlotsFreedWithoutAnEndAreGranted"
 		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
-		first   = "TestAmongManyTheFirstThatAsksIsHeard"
+		first   = "TestOfManyRequestsToGiveUpTheFirstIsReturned"
 		asked   = "TestEachOfManyHoldersIsAsked"
 		freed   = "TestFreedHoldsStayInEachFormOfAName"
 		steps   = "TestNoOperationCostsMoreBecauseMoreAreWaiting"
@@ -165,7 +165,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
 		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},
 		{"a hold whose session has ended is given back as if it lived", "TestASessionThatMayKeepWhatIsLostIsNotRenewed/released", "redis-release-of-a-session", mutant.Line("expires = now + 1")},
-		{"a name is kept for its session though it was given back", "TestANameGivenBackOutOfASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a name is kept for its session though it was given back", "TestANameReleasedFromASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
 		{"a session that is gone is taken for renewed", "TestAfterAFailOverThatLostASessionItsHoldsGoOn", "redis-session-gone", mutant.Return("nil")},
 		{"an answer that does not come takes all out of their sessions", "TestAConfirmedSessionSurvivesASentinelFailOver", "redis-session-unanswered", mutant.Cond("err != nil && (errors.As(err, &refused) || true)")},
 		{"a session takes in what another has", "TestASessionTakesInNothingThatAnotherHas", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},

@@ -387,7 +387,7 @@ func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
 	indeterminate(t, "an ask", err)
 }
 
-func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
+func TestWithoutTheRightToWaitGrantsAreDenied(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	without := confirmed(t, user(t, c.primary, "locks", rights(t)...), 1)

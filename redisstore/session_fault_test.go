@@ -114,7 +114,7 @@ func TestOnAClusterNoSessionIsTried(t *testing.T) {
 
 // Whoever cannot say that a session began leaves it, and whoever cannot say that it was renewed
 // renews it again.
-func TestWhenTheAnswerOfASessionIsLostItsHoldsGoOn(t *testing.T) {
+func TestHoldsSurviveALostAnswerOfTheirSession(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	p := newProxy(t, server.Addr)

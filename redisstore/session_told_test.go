@@ -248,7 +248,7 @@ func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 }
 
 // The key of a name is kept for longer only while a session keeps its hold.
-func TestANameGivenBackOutOfASessionIsKeptNoLonger(t *testing.T) {
+func TestANameReleasedFromASessionIsKeptNoLonger(t *testing.T) {
 	t.Parallel()
 	o := apart()
 	o.TokenRetention = time.Minute

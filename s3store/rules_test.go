@@ -45,7 +45,7 @@ func TestACronOfTriesGetsWhatADeadProcessHeld(t *testing.T) {
 }
 
 // Sessions and notes go with their use; of a name its object stays.
-func TestNothingIsLeftButTheName(t *testing.T) {
+func TestOnlyTheNameIsLeft(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedS3(t), apart()
 	a, b := storeOn(t, addr, o), storeOn(t, addr, o)

@@ -92,7 +92,7 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 }
 
 // Asked for again, it is in the queue once, whatever arrived of it before, and what arrives of it later; and given back it is gone.
-func TestAnAskThatIsRepeatedIsInTheQueueOnce(t *testing.T) {
+func TestARepeatedAskIsInTheQueueOnce(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
 		var hold store.Hold

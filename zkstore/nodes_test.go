@@ -176,7 +176,7 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 
 // A server forgets with a connection what it watches. Who waits watches anew, and hears of what
 // happened meanwhile: of a grant by its letter, which is there still, and of a session that has ended.
-func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
+func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		addr, o := testserver.SharedZooKeeper(t), apart()

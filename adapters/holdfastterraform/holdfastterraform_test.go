@@ -127,7 +127,7 @@ func TestForceUnlockGivesTheLockBack(t *testing.T) {
 	c.want(200, "LOCK", "/net", alice)
 }
 
-func TestWhatIsNotTheProtocolIsRefused(t *testing.T) {
+func TestAnInvalidRequestIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	c := client{t, holdfastterraform.New(lockerOn(t, memstore.New(), nil), holdfastterraform.Dir(dir+"/states"))}
 	c.want(404, "GET", "/", "")

@@ -40,7 +40,7 @@ func releaseOf(n *node) *job {
 
 // A slow node answers that it lacks a hold when the others have confirmed the
 // renewal long since, and the release has been queued behind that answer.
-func TestNoVoteIsGivenBackBehindItsRelease(t *testing.T) {
+func TestNoVoteIsRestoredAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	for _, released := range []bool{false, true} {
 		s, n := unsent(t)

@@ -413,7 +413,7 @@ func TestOfTwoClientsOfOneServerThatJoinAtOnceOneIsRefused(t *testing.T) {
 	}
 }
 
-func TestAVoteThatANodeHasLostIsGivenBackByARenewal(t *testing.T) {
+func TestAVoteThatANodeHasLostIsRestoredByARenewal(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	held := holdOnAll(t, s, mutex("x"))

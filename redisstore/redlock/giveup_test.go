@@ -16,7 +16,7 @@ func asksNow(order int64, id store.ID, reason string) string {
 
 // Of those that the nodes tell of, the one that is served first is heard, by whichever
 // node it is told.
-func TestTheFirstThatAsksOnAnyNodeIsHeard(t *testing.T) {
+func TestTheFirstRequestToGiveUpOnAnyNodeIsReturned(t *testing.T) {
 	n := &node{}
 	first, second := me.NewID(), me.NewID()
 	for _, answers := range [][]string{

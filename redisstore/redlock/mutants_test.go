@@ -18,7 +18,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		twoFrozen = "TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing"
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
 		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
-		full      = "TestOnFullNodesLeasesAreRenewedAndGivenBack/Redis"
+		full      = "TestOnFullNodesLeasesAreRenewedAndReleased/Redis"
 		announced = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges"
 		overdue   = "TestARenewalAfterTheOldDeadlineIsALoss"
 	)
@@ -33,7 +33,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a lock is one more total of a semaphore", model, "redlock-two-totals", mutant.Line("if false then")},
 		{"each ask asks the holders once more", model, "redlock-asked-once", mutant.Line("if own.reason ~= '' then")},
 		{"who was granted asks on", model, "redlock-who-holds-asks-nobody", mutant.Line("own.accepted, own.since, own.same = true, now, false")},
-		{"whoever a node tells of last is heard", "TestTheFirstThatAsksOnAnyNodeIsHeard", "redlock-first-that-asks", mutant.Cond("a != nil")},
+		{"whoever a node tells of last is heard", "TestTheFirstRequestToGiveUpOnAnyNodeIsReturned", "redlock-first-that-asks", mutant.Cond("a != nil")},
 		{"a renewal says nothing of who asks", "TestStore/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "redlock-renewal-says-who-asks", mutant.Delete()},
 		{"each node's notification asks a holder", "TestStore/promise/a_holder_is_notified_once_of_who_asks_to_give_up", "redlock-asked-by-each-node", mutant.Value("cl != nil && cl.held")},
 		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
@@ -47,17 +47,17 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"clocks do not differ", from, "redlock-drift", mutant.Return("0 * ttl")},
 		{"a renewal counts from the answer", from, "redlock-renewal-from", mutant.Value("store.Renewal{TTL: h.TTL, From: now}")},
 		{"what was granted late is kept", twoFrozen, "redlock-late-grant-given-back", mutant.Value("make(chan reply)")},
-		{"a refused try is given back by those that answer soon", "TestARefusedTryIsGivenBackByTheNodesThatTheNextNeeds", "redlock-given-back-for-the-next", mutant.Value("func() bool { return true }")},
+		{"a refused try is given back by those that answer soon", "TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds", "redlock-given-back-for-the-next", mutant.Value("func() bool { return true }")},
 		{"a node that is away is asked all the same", "TestTwoGoodNodesAndADeadOneKeepEveryPromise/promise/an_early_release_keeps_the_name_taken", "redlock-away-node-left-alone", mutant.Cond("WAS && false")},
 		{"a node that was away is told nothing", "TestAReturningNodeGetsReleasesThatItMissed", "redlock-owed-to-node", mutant.Stmt("_ = again")},
 		{"a node that is back is asked before it is told", "TestAReturningNodeGetsMissedReleasesFirst", "redlock-told-before-asked", mutant.Stmt("defer n.send(j)")},
 		{"few answers refuse", twoFrozen, "redlock-few-answers", mutant.Cond("t.answered() < 1")},
 		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
-		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
-		{"a vote is given back behind its release", "TestNoVoteIsGivenBackBehindItsRelease", "redlock-no-vote-behind-release", mutant.Cond("j.vote != nil && j.vote.released.Load() && false")},
+		{"nothing is mended", "TestAVoteThatANodeHasLostIsRestoredByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
+		{"a vote is given back behind its release", "TestNoVoteIsRestoredAfterItsRelease", "redlock-no-vote-behind-release", mutant.Cond("j.vote != nil && j.vote.released.Load() && false")},
 		{"a release overtakes the adoption", "TestARenewalThatMovesAHoldIsInTheLaneOfItsOwner", "redlock-adopted-in-its-lane", mutant.Delete()},
 		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
-		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
+		{"votes are given back after the deadline", "TestNoVoteIsRestoredAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
 		{"a notification carries the number", "TestANotificationNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Notification{Name: name, ID: id, Token: p, N: 1}, p, ok")},
 		{"a mailbox that opens late has nobody poll", "TestAMailboxOpenedAfterWatchMakesAllWaitersPoll", "redlock-opened-late", mutant.First("return")},
 		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
@@ -72,11 +72,11 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "redlock-clock-by-refusal", mutant.Delete()},
 		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "redlock-order-corrected", mutant.Cond("false")},
 		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "redlock-clock-better-known", mutant.Cond("had < least || had >= least")},
-		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
+		{"a full node is asked as fast as it refuses", "TestAReadOnlyNodeIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
 		{"a full node is asked as fast as it refuses those who wait", "TestWaitersThatAFullNodeRefusedLeaveItInPeace", "redlock-refused-is-new", mutant.Return("c == nil || c.sent.Load()&(1<<n.i) == 0")},
 		{"a grant to who was refused does not show memory", "TestWaitersThatAFullNodeRefusedLeaveItInPeace", "redlock-refused-grant", mutant.Value("j.claim.sent.Load()&(1<<n.i) == 0")},
-		{"a read-only node stays in use", "TestANodeThatTakesNoWritesIsLeftInPeace/read-only", "redlock-refusing-node-leaves", mutant.Delete()},
-		{"a node that lacks replicas stays in use", "TestANodeThatTakesNoWritesIsLeftInPeace/without_replicas", "redlock-refusing-kinds", mutant.Value(`[]string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"}`)},
+		{"a read-only node stays in use", "TestAReadOnlyNodeIsLeftInPeace/read-only", "redlock-refusing-node-leaves", mutant.Delete()},
+		{"a node that lacks replicas stays in use", "TestAReadOnlyNodeIsLeftInPeace/without_replicas", "redlock-refusing-kinds", mutant.Value(`[]string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"}`)},
 		{"a script's right that Redis 7 lacks is no denial", "TestARightThatAScriptLacksIsDenied/Redis", "redlock-denied", mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "No permissions", "ACL failure in script")`)},
 		{"a script's right that Redis 8 lacks is no denial", "TestARightThatAScriptLacksIsDenied/Redis_8", "redlock-denied", mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "No permissions", "The user executing the script")`)},
 		{"a script's right that Valkey lacks is no denial", "TestARightThatAScriptLacksIsDenied/Valkey_9", "redlock-denied", mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "No permissions", "The user executing the script")`)},
@@ -84,7 +84,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a full node is out of use for renewals too", full, "redlock-full-node-in-use", mutant.Cond("true")},
 		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
 		{"a release counts nodes that cannot grant", "TestAReleaseWaitsForTheNodesThatTheNextNeeds", "redlock-released-for-the-next", mutant.Cond("free() > was")},
-		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
+		{"a node that was full once is full for good", "TestAReadOnlyNodeIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
 		{"a list shows what an older renewal told", "TestARenewalConfirmedByAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Stmt("_ = other")},
 		{"a list shows the owner that one node has", "TestARenewalConfirmedByAMajorityIsListed", "redlock-owner-of-most-listed", mutant.Cond("WAS && most == 0")},
 		{"a node that answers nothing counts as one that grants", "TestTheCheckCountsNoNodeThatAnswersNothing", "redlock-check-answers-nothing", mutant.Delete()},
@@ -97,7 +97,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		// Of the scripts.
 		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},
 		{"what is repaired lowers the newest number", model, "redlock-newest", mutant.Line("last = own.p + own.n - 1")},
-		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},
+		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsRestoredByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},
 		{"nor where nobody is", model, "redlock-alone-above-newest", mutant.Line("if true")},
 		{"a block counts as one token", model, "redlock-newest", mutant.Line("last = math.max(last, own.p)")},
 		{"a number may be far ahead", model, "redlock-far-ahead", mutant.Delete()},

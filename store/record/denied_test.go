@@ -44,7 +44,7 @@ func startDenied(t *testing.T, m *recordtest.Memory) (*process, *atomic.Bool) {
 	return p, denies
 }
 
-func TestAReleaseThatIsDeniedIsDoneLater(t *testing.T) {
+func TestADeniedReleaseIsDoneLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

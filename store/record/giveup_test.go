@@ -98,7 +98,7 @@ func TestAWaiterAsksAHolderOnceToGiveUp(t *testing.T) {
 }
 
 // While the server does not answer for the name, but for the sessions.
-func TestAHoldThatIsAskedToBeGivenUpIsNotLostByThat(t *testing.T) {
+func TestAHoldThatIsAskedToGiveUpIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -112,7 +112,7 @@ func TestAHoldThatIsAskedToBeGivenUpIsNotLostByThat(t *testing.T) {
 }
 
 // While the server does not answer for the name, but for the sessions.
-func TestAHoldThatIsAskedToBeGivenUpIsRenewedInAMove(t *testing.T) {
+func TestAHoldThatIsAskedToGiveUpIsRenewedInAMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

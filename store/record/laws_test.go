@@ -239,7 +239,7 @@ func TestAHoldLeavesTheShortSessionWithItsFirstRenewal(t *testing.T) {
 
 // While the server does not answer for the name, but for the sessions, a hold that is on its way from
 // one to the other is renewed in both, and no longer than either lasts.
-func TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions(t *testing.T) {
+func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for fate, broken := range map[recordtest.Fate]bool{recordtest.Lost: false, recordtest.Unanswered: true} {
@@ -281,7 +281,7 @@ func TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions(t *testing.T) {
 }
 
 // Law 10.
-func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheShortSession(t *testing.T) {
+func TestAHoldWithAnUnansweredMoveEndsWithTheShortSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -302,7 +302,7 @@ func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheShortSession(t *testing.T) {
 }
 
 // Law 10.
-func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheLongSession(t *testing.T) {
+func TestAHoldWithAnUnansweredMoveEndsWithTheLongSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

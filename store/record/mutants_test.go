@@ -19,7 +19,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		moves   = "TestAHoldLeavesTheShortSessionWithItsFirstRenewal"
 		swept   = "TestACrashedHoldersEntryIsRemovedWithoutAnyClaim"
 		lasts   = "TestAGrantLastsNoLongerThanItsSession"
-		moving  = "TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions"
+		moving  = "TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions"
 		given   = "TestAnAdoptionThatIsGivenUpLeavesNothing"
 		adopted = "TestAnAdoptionOfAHoldInUseIsReportedToItsOwner"
 		suite   = "TestTheStoreKeepsThePromisesOfAllStores/"
@@ -60,7 +60,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a mark goes before its session", join, "record-mark-goes-before-its-session", mutant.Cond("!known && left > 0")},
 		{"a long inbox is none without the note", "TestAClaimThatGivesUpLeavesNoNoteInALongInbox", "record-leaves-unseen-note", mutant.Value("false")},
 		{"what is remembered is answered", "TestAnAnswerIsNeverWhatIsRemembered", "record-remembered-is-answered", mutant.Line("case false:")},
-		{"what was abandoned is done later", "TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease", "record-abandoned-is-done-later", mutant.Delete()},
+		{"what was abandoned is done later", "TestAnAbandonedAskIsNotDoneAfterItsRelease", "record-abandoned-is-done-later", mutant.Delete()},
 		{"a grant counts from another session", "TestAGrantCountsFromTheSessionOfItsEntry", "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
 		{"a grant outlasts its session", lasts, "record-grant-outlasts-its-session", mutant.Value("c.TTL")},
 		{"who waits is in the long session", lasts, "record-waiter-in-the-long-session", mutant.Return("c.TTL")},
@@ -84,8 +84,8 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a holder that is asked to give up is not called", suite + "no_clock/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "record-asked-to-give-up-unheard", mutant.Delete()},
 		{"a holder that was asked to give up is not told that nobody asks any more", suite + "no_clock/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "record-asked-reads-on", mutant.Stmt("m.asked = false")},
 		{"who is granted is not told that a waiter asks to give up", suite + "one_request/promise/who_is_granted_while_a_waiter_asks_is_asked_to_give_up_too", "record-granted-while-asked", mutant.Stmt("m.asked = false")},
-		{"a hold that is asked to be given up is not renewed in a move", "TestAHoldThatIsAskedToBeGivenUpIsRenewedInAMove", "record-asked-is-as-news", mutant.Stmt("m.used, m.token, m.reads = a.Token, a.Token, asked")},
-		{"a hold is lost by being asked", "TestAHoldThatIsAskedToBeGivenUpIsNotLostByThat", "record-asked-needs-an-answer", mutant.Return("store.Renewal{Err: err}")},
+		{"a hold that is asked to be given up is not renewed in a move", "TestAHoldThatIsAskedToGiveUpIsRenewedInAMove", "record-asked-is-as-news", mutant.Stmt("m.used, m.token, m.reads = a.Token, a.Token, asked")},
+		{"a hold is lost by being asked", "TestAHoldThatIsAskedToGiveUpIsNotLost", "record-asked-needs-an-answer", mutant.Return("store.Renewal{Err: err}")},
 		{"a call of a holder that failed is forgotten", "TestACallOfAHolderThatFailedIsMadeWithTheNextAsk", "record-call-that-failed-is-forgotten", mutant.Cond("s.sessions.Call(ctx, in) == nil || true")},
 		{"who is notified reads nothing", "TestANotifiedHolderReadsWhyItIsAskedToGiveUp", "record-asked-by-a-notification", mutant.Delete()},
 		{"who is notified during a renewal reads nothing", "TestAHolderNotifiedDuringARenewalReadsWithTheNext", "record-asked-reads-on", mutant.Stmt(`m.asked = out.GiveUp != ""`)},
@@ -125,7 +125,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"what was given back is taken out as if it had expired", "TestAnUnansweredReleaseLeavesNoLockDelay", "record-given-back-is-taken-out", mutant.Cond("WAS && false")},
 		{"a take-out pauses for as long as it likes", "TestARemovalPausesForNoMoreThanAQuarterOfTheTTL", "record-take-out-pauses", mutant.Return("most")},
 		{"what is to go is left until somebody looks", "TestAnUnansweredReleaseIsDoneAtOnce", "record-dropped-is-looked-at", mutant.Delete()},
-		{"a release that was refused is left", "TestAReleaseThatIsDeniedIsDoneLater", "record-release-unanswered-is-left", mutant.Line("case err != nil && !store.Definite(err):")},
+		{"a release that was refused is left", "TestADeniedReleaseIsDoneLater", "record-release-unanswered-is-left", mutant.Line("case err != nil && !store.Definite(err):")},
 		{"a claim that waits is forgotten as it is refused", "TestADeniedWaiterIsRemoved", "record-refused-claim-goes", mutant.Line("case m.unsure || noted:")},
 		{"a claim that was not answered is forgotten as it is refused", "TestAnUnansweredAndThenDeniedClaimIsRemoved", "record-refused-claim-goes", mutant.Line("case m.waits || noted:")},
 		{"a hold goes as it is refused", "TestAHoldThatIsAskedForAndDeniedStays", "record-refused-hold-stays", mutant.Line("case false:")},
@@ -158,7 +158,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"what a poll has read is forgotten", found, "record-poll-is-remembered", mutant.Delete()},
 		{"room is a grant", "TestAPollOfAFreeNameIsNoGrant", "record-poll-tells-what-is-not-drawn", mutant.Delete()},
 		{"room without a token is a grant", "TestAPollThatFindsADeadHolderIsNoGrant", "record-poll-finds-room", mutant.Line("case a.Granted:")},
-		{"a poll answers for an ask", "TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk", "record-poll-beside-an-ask", mutant.Cond("!m.waits || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID")},
+		{"a poll answers for an ask", "TestAPollAfterAnUnansweredAskSparesNoAsk", "record-poll-beside-an-ask", mutant.Cond("!m.waits || m.moving != nil || m.sess == nil || v.in[m.id] != m.sess.ID")},
 		{"polls keep no position", "TestPollsKeepThePosition", "record-poll-keeps-the-position", mutant.Delete()},
 		{"a poll spares the ask that calls", "TestAPollBeforeCallingTheHoldersSparesNoAsk", "record-poll-calls-nobody", mutant.Line("case !a.Granted:")},
 		{"what a poll has read late is remembered", "TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile", "record-poll-beside-a-note", mutant.Cond("n != nil && !n.working")},

@@ -140,7 +140,7 @@ func TestPollsKeepThePosition(t *testing.T) {
 }
 
 // Law 3: an ask that was not answered is asked again.
-func TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk(t *testing.T) {
+func TestAPollAfterAnUnansweredAskSparesNoAsk(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
 		q.takes(q.claim())

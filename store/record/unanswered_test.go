@@ -135,7 +135,7 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 }
 
 // What nobody waits for any more must not be done behind the release that gives it up.
-func TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease(t *testing.T) {
+func TestAnAbandonedAskIsNotDoneAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

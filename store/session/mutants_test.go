@@ -40,7 +40,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session was seen since it was asked for", "TestASessionIsSeenUnchangedFromTheAnswerOn", "session-seen-since-the-question", mutant.Stmt("asked := store.Now()\nttl, stamp, err := r.ReadSession(ctx, id)\nif u.seen == nil {\nu.seen = map[ID]sighting{}\n}\nif u.seen[id].stamp != stamp {\nu.seen[id] = sighting{stamp, asked, asked}\n}")},
 		{"a session that has ended is not closed", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-passed-over-unclosed", mutant.Stmt("closed, err := true, error(nil)")},
 		{"a session that was renewed is closed", "TestASessionThatIsRenewedBeforeItIsClosedGoesOn", "session-renewed-is-closed", mutant.Cond("closed && !closed")},
-		{"a close that was not answered is none", "TestAReaderThatIsNotAnsweredEndsNoSession", "session-unanswered-close-is-none", mutant.Cond("false")},
+		{"a close that was not answered is none", "TestAnUnansweredReadEndsNoSession", "session-unanswered-close-is-none", mutant.Cond("false")},
 		{"what was seen of an ended session is kept", "TestNothingIsKeptOfASessionThatHasEnded", "session-ended-is-kept", mutant.Delete()},
 		{"a session is judged by when it was seen first", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-stamp-not-compared", mutant.Cond("!known")},
 		{"a session has ended just now", "TestItIsKnownForHowLongASessionHasEnded", "session-ended-just-now", mutant.Return("end.heard.Sub(now), true")},

@@ -117,7 +117,7 @@ func TestASessionIsSeenUnchangedFromTheAnswerOn(t *testing.T) {
 	})
 }
 
-func TestAReaderThatIsNotAnsweredEndsNoSession(t *testing.T) {
+func TestAnUnansweredReadEndsNoSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		owner, other, id := clockless(t)

@@ -93,7 +93,7 @@ func TestARowOfAnotherFormatIsNoRecord(t *testing.T) {
 	}
 }
 
-func TestAListGoesOnBehindTheLastNameOfAPage(t *testing.T) {
+func TestAListContinuesAfterTheLastNameOfAPage(t *testing.T) {
 	var asked []string
 	n := 0
 	for found, err := range List(func(after string) (all []Found, err error) {
