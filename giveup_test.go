@@ -150,14 +150,14 @@ func TestGiveUp_AnEventForEachReason(t *testing.T) {
 		asksFor(t, s.mem, "now")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		var told []string
+		var reported []string
 		for _, e := range o.all {
 			if e.Kind == EventAskedToGiveUp {
-				told = append(told, e.Reason)
+				reported = append(reported, e.Reason)
 				same(t, "event", plain(e), eventOf(EventAskedToGiveUp, l.Token(), e.After, nil))
 			}
 		}
-		same(t, "asked", strings.Join(told, ", "), "please, now")
+		same(t, "asked", strings.Join(reported, ", "), "please, now")
 	})
 }
 

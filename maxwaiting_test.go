@@ -31,7 +31,7 @@ func TestMaxWaiting_LockBeyondItFailsAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), "MaxWaiting") {
 			t.Fatal(err)
 		}
-		same(t, "told", o.told(), "refused 0s")
+		same(t, "told", o.reported(), "refused 0s")
 		_, err = locks.Mutex("a").TryLock(t.Context())
 		is(t, err, ErrHeld)
 		for _, w := range all {

@@ -35,7 +35,7 @@ func (o *observer) tell(e Event) {
 }
 
 // told is what was told so far, each as its kind and its duration.
-func (o *observer) told() string {
+func (o *observer) reported() string {
 	synctest.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,7 +83,7 @@ func TestObserver_ReceivesAGrantItsRenewalsAndItsRelease(t *testing.T) {
 		release(t, l)
 		// Renewed 10 s after the ask was sent, and then after the renewal was;
 		// held for the 25 s, and for 50 ms until the release was answered.
-		same(t, "events", o.told(), "granted 50ms, renewed 50ms, renewed 50ms, released 25.05s")
+		same(t, "events", o.reported(), "granted 50ms, renewed 50ms, renewed 50ms, released 25.05s")
 		for _, e := range o.all {
 			same(t, "event", plain(e), eventOf(e.Kind, l.Token(), e.After, nil))
 		}
@@ -95,14 +95,14 @@ func TestObserver_ReceivesTheWaitAndARefusal(t *testing.T) {
 		s, locks, o := observed(t, &Options{PollMin: 10 * time.Millisecond, PollMax: 10 * time.Millisecond})
 		other := other(t, s.mem, "a", time.Hour)
 		_, err := locks.Mutex("a").TryLock(t.Context())
-		same(t, "events", o.told(), "refused 0s")
+		same(t, "events", o.reported(), "refused 0s")
 		is(t, o.last(t).Err, ErrHeld)
 		same(t, "the caller's error", o.last(t).Err, err)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err = locks.Mutex("a").Lock(ctx)
-		same(t, "events", o.told(), "refused 0s, refused 3s")
+		same(t, "events", o.reported(), "refused 0s, refused 3s")
 		same(t, "event", plain(o.last(t)), eventOf(EventRefused, 0, 3*time.Second, err))
 
 		first := waits(t, locks.Mutex("a").Lock)
@@ -222,10 +222,10 @@ func TestObserver_ReceivesEachLossOnce(t *testing.T) {
 				e := o.last(t)
 				same(t, "event", plain(e), eventOf(EventLost, l.Token(), c.held, e.Err))
 				is(t, e.Err, c.is, ErrLost)
-				told := o.told()
+				reported := o.reported()
 				is(t, l.Release(), ErrLost)
 				time.Sleep(time.Hour)
-				same(t, "events after the release", o.told(), told)
+				same(t, "events after the release", o.reported(), reported)
 			})
 		})
 	}
@@ -241,7 +241,7 @@ func TestObserver_ReceivesALossThatTheReleaseFinds(t *testing.T) {
 		s.on(func(c *call) fate { return fate{back: 2 * time.Second} })
 		time.Sleep(11 * time.Second) // the renewal is under way
 		is(t, l.Release(), ErrLost)
-		same(t, "events", o.told(), "granted 0s, lost 12s")
+		same(t, "events", o.reported(), "granted 0s, lost 12s")
 	})
 }
 
@@ -256,7 +256,7 @@ func TestObserver_CloseReleasesAndEndsWaitsWithoutAnEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.failed(ErrClosed)
-		same(t, "events", o.told(), "granted 0s, released 1s")
+		same(t, "events", o.reported(), "granted 0s, released 1s")
 	})
 }
 
@@ -270,7 +270,7 @@ func TestObserver_ReceivesNoMistakes(t *testing.T) {
 		is(t, err, ErrInvalid)
 		_, err = locks.Mutex("a").TryLock(ended)
 		is(t, err, context.Canceled)
-		same(t, "events", o.told(), "")
+		same(t, "events", o.reported(), "")
 	})
 }
 
@@ -311,9 +311,9 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 		s.mem.Break("a")
 		<-l.Lost()
 		synctest.Wait()
-		told := 0
-		kinds.Range(func(any, any) bool { told++; return true })
-		same(t, "kinds", told, engine.EventKinds-2) // nothing has failed, or was handed over
+		reported := 0
+		kinds.Range(func(any, any) bool { reported++; return true })
+		same(t, "kinds", reported, engine.EventKinds-2) // nothing has failed, or was handed over
 	})
 }
 
@@ -322,10 +322,10 @@ func TestObserver_ChildrenKeepIt(t *testing.T) {
 		of := &observer{}
 		_, s, o := observed(t, nil)
 		release(t, lock(t, s.With(&Options{TTL: time.Minute}), "a"))
-		same(t, "events", o.told(), "granted 0s, released 0s")
+		same(t, "events", o.reported(), "granted 0s, released 0s")
 		release(t, lock(t, s.With(&Options{Observer: of.tell}), "a"))
-		same(t, "events of the parent's", o.told(), "granted 0s, released 0s")
-		same(t, "events of the child's", of.told(), "granted 0s, released 0s")
+		same(t, "events of the parent's", o.reported(), "granted 0s, released 0s")
+		same(t, "events of the child's", of.reported(), "granted 0s, released 0s")
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 // when the test says so.
 type session struct {
 	*link
-	told func(store.ID, error)
+	reported func(store.ID, error)
 }
 
 // eternity stands for no TTL in the store behind the link.
@@ -34,7 +34,7 @@ func newSession(t testing.TB) *session {
 	return s
 }
 
-func (s *session) TellLosses(told func(store.ID, error)) { s.told = told }
+func (s *session) TellLosses(reported func(store.ID, error)) { s.reported = reported }
 
 func (s *session) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if c.TTL != 0 {
@@ -64,7 +64,7 @@ func (s *session) Renew(ctx context.Context, holds []store.Hold) []store.Renewal
 // lose lets the store lose the lease, and tells the engine of it.
 func (s *session) lose(l *Lease) {
 	s.mem.Break(l.Name())
-	s.told(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session is gone", ErrLost))
+	s.reported(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session is gone", ErrLost))
 }
 
 func TestEndless_LastsUntilItIsReleased(t *testing.T) {
@@ -118,7 +118,7 @@ func TestEndless_AReportedLossMatchesNoContext(t *testing.T) {
 		l := lock(t, locker(t, s, nil), "a")
 		ctx := l.Context(t.Context())
 		s.mem.Break("a")
-		s.told(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, errLink, context.DeadlineExceeded))
+		s.reported(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, errLink, context.DeadlineExceeded))
 		for _, err := range []error{context.Cause(ctx), l.Release()} {
 			is(t, err, ErrLost, errLink)
 			isNot(t, err, context.DeadlineExceeded, context.Canceled)
@@ -136,7 +136,7 @@ func TestEndless_ALossReportedBeforeTheGrantIsFoundAtOnce(t *testing.T) {
 			}
 			time.AfterFunc(time.Millisecond, func() {
 				s.mem.Break("a")
-				s.told(c.id, ErrLost)
+				s.reported(c.id, ErrLost)
 			})
 			return fate{back: 2 * time.Millisecond}
 		})

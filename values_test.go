@@ -268,7 +268,7 @@ func TestObserver_EventsSayWhoseTheyAre(t *testing.T) {
 		cancel()
 		time.Sleep(11 * time.Second)
 		release(t, l)
-		same(t, "events", o.told(), "granted 0s, renewed 0s, released 11s")
+		same(t, "events", o.reported(), "granted 0s, renewed 0s, released 11s")
 		for _, e := range o.all {
 			if e.ID.String() != l.ID() || e.Owner.Note != "nightly" || e.Context.Value(traceKey{}) != "trace 1" || e.Context.Err() != nil {
 				t.Errorf("%v: %v %v %v", e.Kind, e.ID, e.Owner, e.Context.Value(traceKey{}))

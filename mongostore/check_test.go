@@ -59,11 +59,11 @@ func TestAnUnsafeServerIsRefused(t *testing.T) {
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "use MongoDB") {
 			t.Errorf("%+v: %v, want ErrUnsupported, and what to do", o, err)
 		}
-		told := false
+		reported := false
 		for _, f := range s.Check(t.Context()) {
-			told = told || errors.Is(f.Err, store.ErrUnsupported)
+			reported = reported || errors.Is(f.Err, store.ErrUnsupported)
 		}
-		if !told {
+		if !reported {
 			t.Errorf("%+v: the doctor finds nothing", o)
 		}
 	}

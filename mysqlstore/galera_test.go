@@ -29,22 +29,22 @@ func TestAGroupWithManyPrimariesIsRefused(t *testing.T) {
 	db := dbOn(t, testserver.MariaDBDSN(testserver.MySQL9(t).Addr))
 	s := storeOn(t, db, nil)
 	defer s.Close()
-	told := func() []store.Finding {
+	reported := func() []store.Finding {
 		return slices.DeleteFunc(s.Check(t.Context()), func(f store.Finding) bool { return f.About != "Group Replication" })
 	}
-	if all := told(); len(all) != 0 {
+	if all := reported(); len(all) != 0 {
 		t.Errorf("a plain server: %+v", all)
 	}
 	mustExec(t, db, "INSTALL PLUGIN group_replication SONAME 'group_replication.so'")
-	if all := told(); len(all) != 0 {
+	if all := reported(); len(all) != 0 {
 		t.Errorf("of no group: %+v", all)
 	}
 	mustExec(t, db, "SET GLOBAL group_replication_group_name='6ba7b810-9dad-11d1-80b4-00c04fd430c8'")
-	if all := told(); len(all) != 0 {
+	if all := reported(); len(all) != 0 {
 		t.Errorf("one primary: %+v", all)
 	}
 	mustExec(t, db, "SET GLOBAL group_replication_single_primary_mode=OFF")
-	if all := told(); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
+	if all := reported(); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
 		t.Errorf("many primaries: %+v", all)
 	}
 }

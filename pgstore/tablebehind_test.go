@@ -283,8 +283,8 @@ func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
-	told := make(chan store.Notification, 1000)
-	if err := s.Watch(t.Context(), me, func(n store.Notification) { told <- n }); err != nil {
+	reported := make(chan store.Notification, 1000)
+	if err := s.Watch(t.Context(), me, func(n store.Notification) { reported <- n }); err != nil {
 		t.Fatal(err)
 	}
 	for _, broken := range []bool{false, true} {
@@ -296,7 +296,7 @@ func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 		var n store.Notification
 		for n.ID != waits.ID { // those of other tests come, too
 			select {
-			case n = <-told:
+			case n = <-reported:
 			case <-time.After(patience):
 				t.Fatal("no notification")
 			}

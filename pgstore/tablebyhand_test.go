@@ -97,8 +97,8 @@ func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 		h.TTL, h.ByHand = minTTL, true
 		mustRenew(t, s, h)
 		left := state(t, s, name).Entries[0].Expires
-		if told := m.until.Sub(store.Now()); told < time.Second || left < told || left > c.TTL {
-			t.Errorf("%s: it expires in %v, and its owner relies on it for %v", name, left, told)
+		if reported := m.until.Sub(store.Now()); reported < time.Second || left < reported || left > c.TTL {
+			t.Errorf("%s: it expires in %v, and its owner relies on it for %v", name, left, reported)
 		}
 	}
 }

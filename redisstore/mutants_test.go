@@ -122,7 +122,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		abandoned = "TestAnUnrenewedHoldExpiresWhileItsSessionGoesOn"
 		ended     = "TestASessionThatHasEndedIsNotRenewed"
 		itself    = "TestAHoldASessionCannotKeepIsRenewedByItself"
-		told      = "TestTheFateOfAHoldInASessionIsInItsNextRenewal"
+		reported  = "TestTheFateOfAHoldInASessionIsInItsNextRenewal"
 		outlives  = "TestTheKeyOfANameOutlivesTheSessionOfItsHold"
 		replaced  = "TestASessionIsReplacedInTime"
 		same      = "TestASessionEqualsRenewalsOfEachHold"
@@ -146,7 +146,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"what was given back and is there again stays in its session", releases, "redis-session-left-goes-on", mutant.Delete()},
 		{"what was forgotten with its session is taken for renewed", grants + "true", "redis-session-gone", mutant.Return("nil")},
 		{"what was forgotten with its session is taken for renewed, beside what was not", grants + "false", "redis-session-gone", mutant.Return("nil")},
-		{"a renewal of a session does not look for its names", told + "/the_name_forgotten", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
+		{"a renewal of a session does not look for its names", reported + "/the_name_forgotten", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
 		{"a session that may keep more is renewed", "TestASessionWithAStrangeAnswerIsNotRenewed", "redis-session-of-a-strange-answer", mutant.Delete()},
 		{"what is lost is in no session", "TestASessionThatMayKeepWhatIsLostIsNotRenewed", "redis-session-left-for-sure", mutant.Cond("true")},
 		{"a session that has ended is renewed", ended, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
@@ -160,7 +160,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a renewal with another token keeps what a session has", noHold + "another_token", "redis-session-of-no-hold", mutant.Cond("p.in != nil && p.name != h.Name")},
 		{"a renewal of another name keeps what a session has", noHold + "another_name", "redis-session-of-no-hold", mutant.Cond("p.in != nil && p.token != h.Token")},
 		{"a session keeps what is handed to another process", "TestAHoldGoesToAnotherProcessOutOfASession", "redis-session-of-others", mutant.Cond("false")},
-		{"a hash has sessions", told, "redis-hash-without-sessions", mutant.Delete()},
+		{"a hash has sessions", reported, "redis-hash-without-sessions", mutant.Delete()},
 		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},
 		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
 		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},

@@ -298,7 +298,7 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 		})
 		return found
 	}
-	told := func(what string) {
+	reported := func(what string) {
 		t.Helper()
 		until(t, what+" all are told to look", func() bool {
 			select {
@@ -318,7 +318,7 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 		r.do(r.clients[i], "CLUSTER", "FORGET", r.ids[leaves])
 	}
 	r.do(r.clients[stays], "CLUSTER", "ADDSLOTSRANGE", from, to)
-	told("after the server left")
+	reported("after the server left")
 	until(t, "the mailbox is at another server", func() bool { return at() != leaves })
 
 	h, w := store.Hold{}, mutex("n")
@@ -348,7 +348,7 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 		<-notifications
 	}
 	masters[at()].Kill()
-	told("after the server died")
+	reported("after the server died")
 }
 
 // lockerOn is a locker on the store that renews often, closed when the test ends.

@@ -54,7 +54,7 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	released := u.take(fresh())
 	u.release(released)
 	terminate(t, pool, sessionOf(t, pool, one))
-	u.told(first, second)
+	u.reported(first, second)
 	for _, r := range u.Renew(t.Context(), []store.Hold{first, second}) {
 		if !errors.Is(r.Err, store.ErrLost) {
 			t.Fatalf("renewed: %+v", r)
@@ -347,7 +347,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			newest = max(newest, holds[len(holds)-1].Token)
 		}
 		server.Restart()
-		u.told(holds...)
+		u.reported(holds...)
 		if h := u.take(holds[0].Name); h.Token <= newest {
 			t.Fatalf("token %d after %d", h.Token, newest)
 		}
@@ -471,13 +471,13 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		if r := u.Renew(ctx, []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
 			t.Errorf("renewed: %+v", r)
 		}
-		u.told(h)
+		u.reported(h)
 	})
 	t.Run("AServerThatIsAwayIsToldAndComesBack", func(t *testing.T) {
 		u := newUser(t, poolOn(t, server.Addr), nil)
 		h := u.take("a")
 		server.Kill()
-		u.told(h)
+		u.reported(h)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
 		if err == nil || store.Definite(err) || !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("away: %v", err)

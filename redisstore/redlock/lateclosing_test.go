@@ -20,8 +20,8 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan struct{})
-	tell = sync.OnceFunc(func() { close(told) })
+	reported := make(chan struct{})
+	tell = sync.OnceFunc(func() { close(reported) })
 	var running sync.WaitGroup
 	pass := func(client net.Conn) {
 		defer client.Close()
@@ -32,7 +32,7 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 			})
 			io.Copy(client, upstream)
 		}
-		<-told
+		<-reported
 	}
 	running.Go(func() {
 		for {

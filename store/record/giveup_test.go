@@ -300,16 +300,16 @@ func startPausing(t *testing.T) (b *pausing, p, q *process, asks func() store.Cl
 	b = &pausing{Client: m.Client()}
 	p, q = startOn(t, b.Client, b, true), start(t, m, true)
 	q.all(recordtest.Lost, recordtest.OpCall)
-	told := func() int {
+	reported := func() int {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.notifications)
 	}
 	return b, p, q, func() store.Claim {
 		t.Helper()
-		before, c := told(), q.claim(asking)
+		before, c := reported(), q.claim(asking)
 		q.waits(c)
-		until(t, "the holder is told", func() bool { return told() > before })
+		until(t, "the holder is told", func() bool { return reported() > before })
 		return c
 	}
 }

@@ -268,11 +268,11 @@ func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 								time.Sleep(10 * time.Millisecond)
 								continue
 							}
-							for told := false; !told; { // the last as many times as long as one
+							for reported := false; !reported; { // the last as many times as long as one
 								before := served.Load()
 								until(t, "it is told, or another is served", func() bool {
-									told = p.heard(c.ID)
-									return told || served.Load() > before
+									reported = p.heard(c.ID)
+									return reported || served.Load() > before
 								})
 							}
 						}

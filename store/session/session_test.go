@@ -217,16 +217,16 @@ func TestAWatchReportsTheEndOnceItIsCertain(t *testing.T) {
 	s, _ := open(t, m)
 	other, _ := open(t, m)
 	sess := present(t, other, time.Minute)
-	told := make(chan time.Duration, 1)
+	reported := make(chan time.Duration, 1)
 	s.Watch(sess.ID, "key", func() {
 		left, _ := s.Known(sess.ID)
-		told <- left
+		reported <- left
 	})
 	s.Watch(sess.ID, "another", func() { t.Error("told after it was taken back") })
 	s.Unwatch(sess.ID, "another")
 	m.Lapse(sess.ID)
 	select {
-	case left := <-told:
+	case left := <-reported:
 		if left > 0 {
 			t.Fatalf("told with %v left", left)
 		}

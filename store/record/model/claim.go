@@ -218,7 +218,7 @@ func (o *one) waiting() {
 // takenIn: a notification says that the note of a claim was taken in, and under which session. It may be late.
 func (o *one) takenIn() {
 	for local := range int8(2) {
-		if o.s.told&bit(keyOf(o.i, local)) != 0 && !o.c.in && (local == o.c.sess || !o.has(toldSession)) {
+		if o.s.reported&bit(keyOf(o.i, local)) != 0 && !o.c.in && (local == o.c.sess || !o.has(toldSession)) {
 			o.step("is told that its note was taken in", false, func(_ *state, c *claim) { c.in = true })
 		}
 	}

@@ -139,10 +139,10 @@ func backFrom[S any](states []S, good func(S) bool, edges, starts []int32) []boo
 // tell prints a history, a step a line.
 func tell[S comparable](w io.Writer, m machine[S], history []S) {
 	for i := 1; i < len(history); i++ {
-		told := false
+		reported := false
 		m.next(history[i-1], func(what string, who int, _ bool, to S) {
-			if to == history[i] && !told {
-				told = true
+			if to == history[i] && !reported {
+				reported = true
 				fmt.Fprintf(w, "    %-3s %-46s %s\n", m.who(who)+":", what, m.text(to))
 			}
 		})

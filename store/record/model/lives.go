@@ -60,11 +60,11 @@ const (
 
 type session struct {
 	// Of A.
-	age  int8 // of its last answered renewal, since the sending
-	told bool // that it has ended
-	dead bool
-	out  [2]flight
-	lost int8 // replies that may be lost still
+	age      int8 // of its last answered renewal, since the sending
+	reported bool // that it has ended
+	dead     bool
+	out      [2]flight
+	lost     int8 // replies that may be lost still
 
 	// Of the server.
 	record int8 // the age of the last renewal that was done
@@ -87,7 +87,7 @@ func (m lives) has(l law) bool { return m.keep&l != 0 }
 func (m lives) start() session { return session{lost: m.lost} }
 
 // counts reports whether A takes the session for alive.
-func (m lives) counts(s *session) bool { return s.age < m.ttl && !s.told && !s.dead }
+func (m lives) counts(s *session) bool { return s.age < m.ttl && !s.reported && !s.dead }
 
 func (m lives) wrong(s session) string {
 	switch {
@@ -207,7 +207,7 @@ func (m lives) renewals(s *session, step sessionStep) {
 		case renewed, refused:
 			step("the reply to a renewal comes", 0, false, func(to *session) {
 				if to.out[i] = (flight{}); f.at == refused {
-					to.told = true
+					to.reported = true
 				} else if to.age = min(to.age, f.age); !m.has(fromSending) {
 					to.age = 0
 				}

@@ -157,7 +157,7 @@ type rules struct {
 	hogs          bool // A keeps what it has until it loses it, or has its upgrade
 	moves         bool // the first session is short, for who waits; a hold moves to the second, which is long
 	either        bool // … and an ask may be made in the long one first
-	told          bool // who has joined may be told that its note was taken in, late or never, and then need not read
+	reported      bool // who has joined may be told that its note was taken in, late or never, and then need not read
 	unasked       bool // who comes asks for nobody's life, as it will watch
 	notifications bool // notifications may be late, doubled or lost; else they are true
 	keeps         bool // there are none: a grant that another operation of the process sees is kept for the next ask

@@ -90,8 +90,8 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 		if e.claim == nobody || int(e.claim) == who {
 			continue
 		}
-		if r.told && at < 0 && !e.is(granted) {
-			s.told |= bit(keyOf(int(e.claim), e.session%2))
+		if r.reported && at < 0 && !e.is(granted) {
+			s.reported |= bit(keyOf(int(e.claim), e.session%2))
 			s.c[e.claim].ahead = 0 // until it is told, or reads
 		}
 		if r.notifications && e.is(granted) && (at < 0 || !was.e[at].is(granted)) {
@@ -115,7 +115,7 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 // directly ahead of it now.
 func (c *claim) heed(r *rules, session int8) {
 	switch {
-	case c.at == waits && (c.in || r.told):
+	case c.at == waits && (c.in || r.reported):
 		c.ahead = session + 1
 	case c.at == wants && r.has(heedBusy):
 		c.reads = true // what is under way may have read what was before
@@ -262,10 +262,10 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 			to.tidy(r)
 		})
 	}
-	if s.left.drops > 0 && s.notifications|s.news|s.told != 0 {
+	if s.left.drops > 0 && s.notifications|s.news|s.reported != 0 {
 		step("all notifications under way are lost", operator, true, func(to *state) {
 			to.left.drops--
-			to.notifications, to.news, to.told = 0, 0, 0
+			to.notifications, to.news, to.reported = 0, 0, 0
 		})
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {

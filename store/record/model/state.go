@@ -249,7 +249,7 @@ type state struct {
 	left          faults
 	notifications uint8 // notifications of grants that may be heard from now on, by key
 	news          uint8 // … of upgrades, by claim
-	told          uint8 // … that a note was taken in, by key
+	reported      uint8 // … that a note was taken in, by key
 	behind        [maxClaims]int8
 }
 

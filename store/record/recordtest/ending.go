@@ -96,7 +96,7 @@ func (t *trial) await(b record.Backend, id session.ID) <-chan error {
 	return done
 }
 
-func (t *trial) told(done <-chan error) {
+func (t *trial) reported(done <-chan error) {
 	t.Helper()
 	select {
 	case err := <-done:
@@ -116,23 +116,23 @@ func awaited(t *trial) {
 	t.renew(a, id)
 	time.Sleep(moment) // so that most likely they are under way
 	t.end(a, id)
-	t.told(byOther)
-	t.told(byOwn)
-	t.told(again)
+	t.reported(byOther)
+	t.reported(byOwn)
+	t.reported(again)
 }
 
 func awaitedLapse(t *trial) {
 	a, b := t.open(), t.open()
 	id, _, _ := t.beginShort(a)
-	t.told(t.await(b, id))
+	t.reported(t.await(b, id))
 }
 
 func awaitedEnded(t *trial) {
 	a, b := t.open(), t.open()
 	id := t.session(a)
 	t.end(a, id)
-	t.told(t.await(b, id))
-	t.told(t.await(b, newSession()))
+	t.reported(t.await(b, id))
+	t.reported(t.await(b, newSession()))
 }
 
 func awaitContext(t *trial) {
