@@ -140,7 +140,7 @@ type taken struct {
 	when  time.Time
 }
 
-// once returns how long after the end of its holder a name was taken. told is false if the machine stalled for so long
+// once returns how long after the end of its holder a name was taken. conclusive is false if the machine stalled for so long
 // that the holder had lost it before.
 func (k *killing) once(waits bool) (took time.Duration, conclusive bool) {
 	k.Helper()

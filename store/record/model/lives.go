@@ -15,10 +15,9 @@ func (l life) String() string {
 	return [...]string{"ended by the server", "by the server's clock", "by one's own clock"}[l]
 }
 
-// Lives is the machine of one session: A owns it and renews it, B wants to know
-// whether it has ended, and passes over it then. Here there is time, which is
-// counted in ticks. All that is kept of it is ages, which stop to matter at the TTL: so there
-// is no bound on how long a history may be.
+// Lives is the machine of one session: A owns it and renews it; B checks whether it has
+// ended, and skips it then. Here there is time, which is counted in ticks. The state has only
+// ages, which do not matter beyond the TTL: so histories have no bound in length.
 type lives struct {
 	keep law
 	life life
@@ -43,7 +42,7 @@ const (
 	judged  // the server has found the session alive, and waits for its row
 	renewed // the reply is on its way
 	refused // … that it has ended
-	given   // nobody waits for its reply any more, which is lost
+	given   // its reply is no longer waited for, and is lost
 )
 
 // What B is about.
@@ -55,7 +54,7 @@ const (
 	asked            // it was done, the reply is on its way
 	closing          // has sent what makes the end final
 	heard            // the session has ended, the reply is on its way
-	passed           // over it: somebody else may be let in
+	passed           // skipped: another claim may be granted
 )
 
 type session struct {
@@ -183,7 +182,7 @@ func (m lives) owner(s *session, step sessionStep) {
 	}
 }
 
-// renewals is what becomes of those under way.
+// renewals are the next steps of renewals under way.
 func (m lives) renewals(s *session, step sessionStep) {
 	for i, f := range s.out {
 		switch f.at {
