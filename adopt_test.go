@@ -173,7 +173,7 @@ func TestAdopt_ABrokenHoldIsLostWithTheReason(t *testing.T) {
 
 // The reply of either write may be lost: it is repeated, and it is the same
 // hold.
-func TestAdopt_ALostReplyIsAskedForAgain(t *testing.T) {
+func TestAdopt_AWriteWithALostReplyIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -206,7 +206,7 @@ func TestAdopt_TheDeadlineCountsFromTheSending(t *testing.T) {
 }
 
 // Who leaves while it is adopted has nothing, and nothing is left.
-func TestAdopt_ACancelledOneIsGivenBack(t *testing.T) {
+func TestAdopt_ACanceledOneIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -230,7 +230,7 @@ func TestAdopt_ACancelledOneIsGivenBack(t *testing.T) {
 	})
 }
 
-func TestAdopt_WhatStaysIndeterminateIsTold(t *testing.T) {
+func TestAdopt_AnIndeterminateOutcomeIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -272,7 +272,7 @@ func TestAdopt_ARefusedDetachGivesBack(t *testing.T) {
 	})
 }
 
-func TestAdopt_DetachOfWhatIsOverSaysSo(t *testing.T) {
+func TestAdopt_DetachOfAnEndedLeaseIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -300,7 +300,7 @@ func TestAdopt_DetachOfWhatIsOverSaysSo(t *testing.T) {
 }
 
 // Refused before anything is sent: the lease goes on.
-func TestAdopt_WhatCannotBeDetachedGoesOn(t *testing.T) {
+func TestAdopt_ALeaseThatCannotBeDetachedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{Reentrant: On})

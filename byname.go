@@ -33,8 +33,8 @@ func (b *ByName) Lock(ctx context.Context, name string) error {
 	return b.keep(l, err)
 }
 
-// TryLock takes the name if nobody has it or waits for it, and reports whether it did.
-// A refusal is no error; the other errors are those of [Lock.TryLock].
+// TryLock takes the name if no one has it or waits for it, and reports whether it did.
+// A refusal is not an error; the other errors are those of [Lock.TryLock].
 func (b *ByName) TryLock(ctx context.Context, name string) (bool, error) {
 	l, err := b.locks.Mutex(name).TryLock(ctx)
 	if errors.Is(err, ErrHeld) {

@@ -44,7 +44,7 @@ func TestByName_LocksAndUnlocks(t *testing.T) {
 }
 
 // Who has lost its lease does not give back that of who came after it.
-func TestByName_ALateUnlockHitsNobodyElse(t *testing.T) {
+func TestByName_ALateUnlockReleasesNoOtherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := locker(t, mem, nil).ByName()

@@ -26,7 +26,7 @@ func (c *checked) Check(ctx context.Context) []store.Finding {
 }
 
 // Of what a store finds at its server, warnings and failures are logged, once.
-func TestCheck_WhatAnOperatorShouldHearIsLoggedOnce(t *testing.T) {
+func TestCheck_WarningsForOperatorsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &checked{link: newLink(t), found: func(context.Context) []store.Finding {
 			return []store.Finding{
@@ -81,7 +81,7 @@ func TestCheck_ComesAfterTheFirstAnswer(t *testing.T) {
 }
 
 // A check that Close cuts off is no news, and Close waits for it.
-func TestCheck_CutOffByCloseIsNotTold(t *testing.T) {
+func TestCheck_CutOffByCloseIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
 		s := &checked{link: newLink(t), found: func(ctx context.Context) []store.Finding {

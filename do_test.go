@@ -135,7 +135,7 @@ func TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded(t *testing.T) 
 }
 
 // A refusal is for people, on one line.
-func TestHeldError_SaysWhoIsInTheWay(t *testing.T) {
+func TestHeldError_SaysWhatIsBlocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		theirs := locker(t, s, &Options{Owner: Owner{Host: "web-3", PID: 4711, Program: "backup.sh"}, Note: "the nightly one"})
@@ -162,7 +162,7 @@ func (s unasked) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, err
 }
 
-func TestHeldError_TellsNoEndThatNobodyKnows(t *testing.T) {
+func TestHeldError_ShowsNoUnknownEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)

@@ -22,16 +22,15 @@
 //
 // # Primitives
 //
-// A [Lock] is a name and a way to hold it: alone ([Locker.Mutex]), beside other
+// A [Lock] is a name and a way to hold it: alone ([Locker.Mutex]), together with other
 // readers ([RWMutex]), or as some of its slots ([Semaphore]). It can be waited for
-// (Lock), tried (TryLock), and both with a function that runs under it (Do, TryDo).
-// What it gives is a [Lease]. Mutex and RWMutex of one name are one lock. An
-// [UpgradeableLease] reads, and can become the writer with no other in between.
-// Claims are served in order, so that nothing starves; see Order below.
-// [Locker.All] takes several names, all or
-// none; [Election] is a mutex for candidates. A claim would wait for itself if its
-// context comes from a lease that blocks it: that is [ErrDeadlock], or with
-// [Options.Reentrant] the claim enters the same hold again.
+// (Lock), tried (TryLock), and both with a function that runs under it (Do, TryDo). What
+// it gives is a [Lease]. Mutex and RWMutex of one name are one lock. An
+// [UpgradeableLease] reads, and can become the writer, with no other writer in between.
+// Claims are served in order, so none starves; see Order below. [Locker.All] takes
+// several names, all or none; [Election] is a mutex for candidates. A claim would wait
+// for itself if its context comes from a lease that blocks it: that is [ErrDeadlock], or
+// with [Options.Reentrant] the claim enters the same hold again.
 //
 // # Order
 //
@@ -45,57 +44,54 @@
 //     others follow it, so that processes take turns.
 //
 // So a claim that has k claims of its own process before it, which exclude each other,
-// can be passed by claims of other processes that came later: by k of each process.
-// With hand-over ([HandOver], which is on by default) a turn has up to 64
-// leases in place of one, and one turn more can come before: then it is up to
-// 64 × (k+1) of each other process. Readers that follow each other in a process
-// are one turn, as are slots that fit together; then too one turn more can come
-// before, of up to 64 claims.
+// can be overtaken by claims of other processes that came later: by k of each process.
+// With hand-over ([HandOver], which is on by default) a turn has up to 64 leases instead
+// of one, and one more turn can come first: up to 64 × (k+1) leases of each other
+// process. Readers that follow each other in a process are one turn, as are slots that
+// fit together. Then, too, one more turn can come first, of up to 64 claims.
 //
-// Claims that fit together and are made within one round trip of each other are
-// sent at the same time, at most 16 of them: the store may take them in any
-// order. While two numbers of slots are in use for one semaphore, claims with
-// another number than those in line ask the store by themselves: each has a
-// position of its own, and passes those of its process that have none yet. A
-// store can lack order as a whole; its Describe says so.
+// Claims that fit together and are made within one round trip of each other are sent at
+// the same time, at most 16 of them: the store may take them in any order. While two
+// numbers of slots are in use for one semaphore, a claim with a different number from
+// those in the local queue asks the store by itself: it has a position of its own, and
+// overtakes the claims of its process that have none yet. A store can lack order as a
+// whole; its Describe says so.
 //
 // # What a lease promises
 //
-// A lease renews itself until it is released or lost. Its deadline counts from
-// before the call that last renewed it was sent, and comes slightly before the store
-// can grant the name to anybody else. A timer ends the lease then, even if the network
-// is down: [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context]
-// has ended. What is lost stays lost. One store has no deadlines,
-// [github.com/holdfast-go/holdfast/pgstore/pgadvisory] in session mode: there a loss is
-// noticed, not foreseen.
+// A lease renews itself until it is released or lost. Its deadline counts from before the
+// call that last renewed it was sent, and comes slightly before the store can grant the
+// name to anyone else. A timer ends the lease then, even if the network is down:
+// [Lease.Valid] is false, [Lease.Lost] is closed and every [Lease.Context] has ended. A
+// lost lease stays lost. One store has no deadlines:
+// [github.com/holdfast-go/holdfast/pgstore/pgadvisory] in session mode. There a loss is
+// noticed only after it has happened.
 //
-// A process can still be stopped between looking at its lease and writing. So
-// each lease carries a fencing [Lease.Token], larger than that of any
-// conflicting hold before it: a resource that refuses tokens smaller than the
-// largest it has seen is safe even then. Package
-// [github.com/holdfast-go/holdfast/guard] does that for SQL,
+// A process can still be stopped between checking its lease and writing. So each lease
+// carries a fencing [Lease.Token], larger than that of any earlier conflicting hold. A
+// resource that refuses tokens smaller than the largest it has seen is safe even then.
+// Package [github.com/holdfast-go/holdfast/guard] does that for SQL,
 // [github.com/holdfast-go/holdfast/redisstore/redisguard] for Redis.
 //
 // # Contexts
 //
-// The context of a claim bounds its waiting, and nothing after that. Its values
-// reach the driver of the store with all calls that serve this claim alone, its
-// release too, so that a trace has them: never its end or its deadline. A call for
-// many claims at once, as a renewal, has no values;
-// [github.com/holdfast-go/holdfast/store.Claims] says to what traces the driver
-// which claims it serves. If your driver takes a transaction from the context,
-// give the store a client of its own.
+// The context of a claim bounds its waiting, and nothing after that. Its values reach the
+// driver of the store with all calls that serve this claim alone, including its release,
+// so that a trace has them. Its end and its deadline never do. A call for many claims at
+// once, as a renewal, has no values; [github.com/holdfast-go/holdfast/store.Claims]
+// returns the claims that it serves, for code that traces the driver. If your driver
+// takes a transaction from the context, give the store a client of its own.
 //
 // # Errors
 //
-// Every error matches one of the Err values of this package, or the context's
-// error, and says what was tried, on which name and store. [ErrHeld] comes as a
-// [HeldError], which says who blocks the claim. An error that the store has caused
-// matches [ErrUnavailable] and wraps the cause; it matches a context's error only
-// if the caller's context has ended. [Options.Wait] counts as a deadline of that
-// context: its end matches [context.DeadlineExceeded]. What runs a function, as Do,
-// says with [ErrNotRun] that it was not called, and with a [ReleaseError] that it was
-// and the lease did not end well.
+// Every error matches one of the Err values of this package, or the context's error, and
+// says what was tried, on which name and store. [ErrHeld] comes as a [HeldError], which
+// says who blocks the claim. An error caused by the store matches [ErrUnavailable] and
+// wraps the cause; it matches a context's error only if the caller's context has ended.
+// [Options.Wait] counts as a deadline of that context: its end matches
+// [context.DeadlineExceeded]. A method that runs a function, such as Do, returns
+// [ErrNotRun] if the function was not called, and a [ReleaseError] if it was called and
+// the lease did not end well.
 //
 // # Stores
 //
@@ -115,8 +111,8 @@
 //   - NATS: [github.com/holdfast-go/holdfast/natsstore]
 //   - S3: [github.com/holdfast-go/holdfast/s3store]
 //
-// Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What
-// each one promises is in its package documentation under the same headings: Stored
-// form, Guarantees, Requirements, Rights. In the repository docs/stores.md is a table
-// to choose by, and docs/design.md has the rule that they all keep.
+// Package [github.com/holdfast-go/holdfast/open] turns a URL into one of them. What each
+// one promises is in its package documentation, always under the same headings: Stored
+// form, Guarantees, Requirements, Rights. In the repository docs/stores.md is a table to
+// choose by, and docs/design.md has the rule that they all follow.
 package holdfast

@@ -11,12 +11,12 @@ import (
 )
 
 // An Election is one name that at most one candidate leads at a time, wherever
-// the candidates are. It is the [Locker.Mutex] of the name: who holds it leads.
+// the candidates are. It is the [Locker.Mutex] of the name: the holder leads.
 // Candidates of one process are served in the order of arrival; processes take
 // turns, in the order in which the first candidate of each came (see
-// [Lock.Lock]). A candidate is known to others by Options.Owner and Options.Note,
-// and a leader can change its note: [Lease.SetNote]. It keeps no state of its own
-// and is safe for concurrent use.
+// [Lock.Lock]). Others see a candidate's Options.Owner and Options.Note. A leader
+// can change its note: [Lease.SetNote]. It keeps no state of its own and is safe
+// for concurrent use.
 type Election struct{ claimed engine.Target }
 
 // Election returns the election of the name: any UTF-8 of 1 to 512 bytes. A bad
@@ -27,23 +27,23 @@ func (l *Locker) Election(name string) *Election {
 	return &Election{l.engine.Leader(name)}
 }
 
-// Campaign waits until we lead, and returns the lease of that term. To release
-// it is to resign. See [Lock.Lock].
+// Campaign waits until the caller leads, and returns the lease of that term.
+// Releasing it resigns. See [Lock.Lock].
 func (e *Election) Campaign(ctx context.Context) (*Lease, error) { return lockFor(ctx, &e.claimed) }
 
-// Lead campaigns and runs fn while we lead. The context of fn ends with ctx or
+// Lead campaigns and runs fn while the caller leads. The context of fn ends with ctx or
 // with the term, and [LeaseFrom] finds the lease in it.
 //
 // When fn returns, Lead resigns and returns fn's error, or a *[ReleaseError] if the
 // lease did not end well. But if the term was lost before fn returned, fn's error is
-// taken as a result of the loss and only logged, and Lead campaigns again, behind those
-// who wait already: fn is then called once for each term. Lead never returns before fn,
-// and a panic in fn resigns.
+// taken as a result of the loss and only logged, and Lead campaigns again, behind all
+// waiters: fn is then called once for each term. Lead never returns before fn, and a
+// panic in fn resigns.
 //
-// While the store does not answer, Lead goes on campaigning until ctx ends, and
-// says so in the log: an outage must not leave a name without candidates. Any
-// other error of a campaign is returned; see [Lock.Lock]. It matches [ErrNotRun]
-// if fn was called in no term. Options.Wait bounds each campaign by itself.
+// While the store does not answer, Lead goes on campaigning until ctx ends, and logs
+// it: an outage must not leave a name without candidates. Any other error of a campaign
+// is returned; see [Lock.Lock]. It matches [ErrNotRun] if fn was called in no term.
+// Options.Wait bounds each campaign by itself.
 func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) error {
 	for ran := false; ; ran = true {
 		lease, err := e.claimed.Campaign(ctx)
@@ -70,26 +70,26 @@ func (e *Election) Lead(ctx context.Context, fn func(context.Context) error) err
 // [Locker.With]. It does no I/O and reads the clocks itself, as [Lease.Valid] does.
 func (e *Election) IsLeader() bool { return e.claimed.Leads() }
 
-// Leader returns who leads, as the store answers now; the zero Leader if nobody
-// does. Its errors are those of [Election.Observe], and one that matches the error
-// of ctx.
+// Leader reads the current leader from the store; the zero Leader means that there
+// is none. Its errors are those of [Election.Observe], and one that matches the
+// error of ctx.
 func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	leader, err := e.claimed.WhoLeads(ctx)
 	return Leader(leader), err
 }
 
-// A Leader is who leads an election, as the store knew it at a read. The zero
-// Leader is nobody. Its times are this machine's, computed from what the store
-// said.
+// A Leader is the leader of an election at the time of a read. The zero Leader
+// means that there is none. Its times are on this machine's clock, computed
+// from the durations that the store returned.
 type Leader struct {
 	Owner
-	ID      string    // of the claim; empty: nobody leads
+	ID      string    // of the claim; empty: there is no leader
 	Token   int64     // of the term: each has a larger one
 	Since   time.Time // when the term began
 	Expires time.Time // unless renewed
 }
 
-// Nobody reports whether there is no leader.
+// Nobody reports whether the election has no leader.
 func (l Leader) Nobody() bool { return l.ID == "" }
 
 // String is who leads and since when, on one line.
@@ -100,26 +100,23 @@ func (l Leader) String() string {
 	return fmt.Sprintf("%v, since %s (%s)", l.Owner, l.Since.Format(time.TimeOnly), engine.Short(time.Since(l.Since)))
 }
 
-// Observe yields who leads: first as it is, then at each change, until ctx
-// ends. That nobody leads is a change too, and so is another Note. A renewal is
-// not. A leader whose lease has expired is yielded as nobody, even if the store has not
-// granted the name to another yet. Changes while the loop's body runs are skipped: the
-// next value is the newest.
+// Observe yields the leader: first the current one, then each change, until ctx ends. A change to no leader is a
+// change too, and so is another Note. A renewal is not. If the leader's lease has expired, Observe yields the
+// zero Leader, even if the store has not granted the name to another yet. Changes made while the loop's body
+// runs are skipped: the next value is the newest.
 //
-// Where the store can notify of a name (memory, Redis, Redlock, PostgreSQL's table, etcd,
-// ZooKeeper and NATS) it reads the store after each notification, and every ten seconds. What
-// elections change is announced at once; what the mutex or another lock of the same name
-// changes may be seen only by the next of those readings. Elsewhere, behind a pooler of
-// PostgreSQL that shares connections, and while the store cannot be reached, it polls, in pauses that grow from Options.PollMin to
-// Options.PollMax (2 ms to 800 ms) while nothing changes: a change is seen up to
-// PollMax late, and each observer makes one query per pause. It also reads when the
-// leader's lease would expire. It writes nothing, and takes no part in the election.
+// Where the store can notify of a name (memory, Redis, Redlock, PostgreSQL's table, etcd, ZooKeeper and NATS) it
+// reads the store after each notification, and every ten seconds. Changes by elections are announced at once.
+// Changes by the mutex or another lock of the same name may be seen only at the next of those reads. Elsewhere,
+// behind a pooler of PostgreSQL that shares connections, and while the store cannot be reached, it polls, in
+// pauses that grow from Options.PollMin to Options.PollMax (2 ms to 800 ms) while nothing changes: a change is
+// seen up to PollMax late, and each observer makes one query per pause. It also reads when the leader's lease
+// would expire. It writes nothing, and takes no part in the election.
 //
-// While the store does not answer it yields ErrUnavailable, once, and goes on;
-// then the leader, when the store is back. Any other error is the last that it
-// yields: ErrInvalid, ErrDenied, ErrCorrupt, ErrClosed, ErrMismatch if the name is
-// in use as a semaphore, and ErrUnsupported where the store cannot list who
-// holds.
+// While the store does not answer, Observe yields ErrUnavailable once and goes on. When the store is back it
+// yields the leader. Any other error is the last value that it yields: ErrInvalid, ErrDenied, ErrCorrupt,
+// ErrClosed, ErrMismatch if the name is in use as a semaphore, and ErrUnsupported if the store cannot list
+// holders.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		for l, err := range e.claimed.Observe(ctx) {

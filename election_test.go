@@ -226,7 +226,7 @@ func seen(l Leader, err error) string {
 }
 
 // observe collects what an onlooker is told until ctx ends.
-func observe(ctx context.Context, e *Election, each func()) (told func() []string, done chan struct{}) {
+func observe(ctx context.Context, e *Election, each func()) (reported func() []string, done chan struct{}) {
 	var all []string
 	done = make(chan struct{})
 	go func() {
@@ -243,21 +243,21 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		ctx, cancel := context.WithCancel(t.Context())
-		told, done := observe(ctx, candidate(t, mem, "").Election("leader"), func() {})
+		reported, done := observe(ctx, candidate(t, mem, "").Election("leader"), func() {})
 		lead := func(note string) *Lease {
 			l, err := candidate(t, mem, note).Election("leader").Campaign(t.Context())
 			is(t, err, nil)
 			time.Sleep(5 * time.Minute) // renewed many times
 			return l
 		}
-		same(t, "told", fmt.Sprint(told()), "[nobody]")
+		same(t, "told", fmt.Sprint(reported()), "[nobody]")
 		l := lead("anna")
-		same(t, "told", fmt.Sprint(told()), "[nobody anna]")
+		same(t, "told", fmt.Sprint(reported()), "[nobody anna]")
 		w := waits(t, candidate(t, mem, "bert").Election("leader").Campaign)
 		release(t, l)
 		w.got()
 		time.Sleep(time.Second)
-		same(t, "told", fmt.Sprint(told()), "[nobody anna bert]")
+		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert]")
 		release(t, w.got())
 		time.Sleep(time.Second)
 		release(t, lead("anna"))
@@ -266,14 +266,14 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 		is(t, err, nil)
 		time.Sleep(time.Second)
 		release(t, reader)
-		same(t, "told", fmt.Sprint(told()), "[nobody anna bert nobody anna nobody]")
+		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert nobody anna nobody]")
 		cancel()
 		<-done
-		same(t, "told", len(told()), 6) // the end of ctx is no news
+		same(t, "told", len(reported()), 6) // the end of ctx is no news
 	})
 }
 
-func TestElection_ObserveTellsWhoAndSinceWhen(t *testing.T) {
+func TestElection_ObserveReturnsTheLeaderAndItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		l, err := candidate(t, mem, "anna").Election("leader").Campaign(t.Context())
@@ -295,7 +295,7 @@ func TestElection_ObserveTellsWhoAndSinceWhen(t *testing.T) {
 }
 
 // At once when its time has run out, also while the name stays closed.
-func TestElection_ObserveAnExpiredLeaderIsNone(t *testing.T) {
+func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		l, err := candidate(t, mem, "anna").With(&Options{LockDelay: time.Hour}).Election("leader").Campaign(t.Context())
@@ -322,7 +322,7 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		watching := candidate(t, mem, "")
-		told, done := observe(t.Context(), watching.Election("leader"), func() { time.Sleep(time.Minute) })
+		reported, done := observe(t.Context(), watching.Election("leader"), func() { time.Sleep(time.Minute) })
 		for i := range 100 {
 			l, err := candidate(t, mem, fmt.Sprint(i)).Election("leader").Campaign(t.Context())
 			is(t, err, nil)
@@ -332,13 +332,13 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 			}
 		}
 		time.Sleep(3 * time.Minute)
-		all := told()
+		all := reported()
 		if len(all) > 8 || len(all) < 4 || all[len(all)-1] != "99" {
 			t.Errorf("told %v", all)
 		}
 		watching.Close()
 		<-done
-		same(t, "told last", told()[len(all)], "error")
+		same(t, "told last", reported()[len(all)], "error")
 	})
 }
 
@@ -363,14 +363,14 @@ func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 	})
 }
 
-func TestElection_ObserveTellsAnOutageOnceAndGoesOn(t *testing.T) {
+func TestElection_ObserveReportsAnOutageOnceAndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := listed(t, memstore.New())
 		locks := locker(t, s, nil)
 		l, err := locks.With(&Options{Note: "anna"}).Election("leader").Campaign(t.Context())
 		is(t, err, nil)
 		var last error
-		told, done := observe(t.Context(), locks.Election("leader"), func() {})
+		reported, done := observe(t.Context(), locks.Election("leader"), func() {})
 		outage := func(err error) {
 			s.on(func(c *call) fate {
 				if c.op == "list" {
@@ -384,11 +384,11 @@ func TestElection_ObserveTellsAnOutageOnceAndGoesOn(t *testing.T) {
 		outage(errLink)
 		s.on(nil)
 		time.Sleep(time.Minute)
-		same(t, "told", fmt.Sprint(told()), "[anna error anna]")
+		same(t, "told", fmt.Sprint(reported()), "[anna error anna]")
 		outage(errLink)
 		outage(ErrDenied) // that is the end of it
 		<-done
-		same(t, "told", fmt.Sprint(told()), "[anna error anna error error]")
+		same(t, "told", fmt.Sprint(reported()), "[anna error anna error error]")
 		for _, last = range locks.Election("leader").Observe(t.Context()) {
 		}
 		is(t, last, ErrDenied)
@@ -426,13 +426,13 @@ func TestElection_ObserveRefuses(t *testing.T) {
 			t.Error("yielded after the end of ctx")
 		}
 		s.on(func(*call) fate { return fate{there: time.Hour} })
-		told, done := observe(t.Context(), locks.Election("leader"), func() {})
-		same(t, "told", len(told()), 0)
+		reported, done := observe(t.Context(), locks.Election("leader"), func() {})
+		same(t, "told", len(reported()), 0)
 		start := time.Now()
 		locks.Close()
 		<-done
 		same(t, "Close took", time.Since(start), 0)
-		same(t, "told", fmt.Sprint(told()), "[error]")
+		same(t, "told", fmt.Sprint(reported()), "[error]")
 		is(t, one(locks.Election("leader")), ErrClosed)
 	})
 }

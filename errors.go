@@ -29,18 +29,18 @@ var (
 	// the reverse; or, on a store that keeps one size a name, as a semaphore of
 	// another size.
 	ErrMismatch = store.ErrMismatch
-	// ErrUnsupported: this store cannot do that, or what is stored was written
+	// ErrUnsupported: this store cannot do that, or the stored state was written
 	// by a newer version.
 	ErrUnsupported = store.ErrUnsupported
 	// ErrInvalid: a mistake in the call, found before anything was sent.
 	ErrInvalid = store.ErrInvalid
-	// ErrUnavailable: the store gave no answer, or it is indeterminate what happened.
-	// What may have been left behind is gone after the TTL at the latest.
+	// ErrUnavailable: the store did not answer, or the outcome is indeterminate.
+	// Anything left behind expires after the TTL at the latest.
 	ErrUnavailable = store.ErrUnavailable
 	// ErrDenied: the store refuses this user.
 	ErrDenied = store.ErrDenied
-	// ErrCorrupt: what is stored under the name was not written by holdfast, or is
-	// damaged. It is left as it is.
+	// ErrCorrupt: the state stored under the name was not written by holdfast, or
+	// is damaged. It is left as it is.
 	ErrCorrupt = store.ErrCorrupt
 )
 
@@ -51,9 +51,9 @@ var (
 // context's error, which says why. See also [ReleaseError].
 var ErrNotRun = errors.New("the function was not called")
 
-// A HeldError is ErrHeld with those who blocked the claim when the store last
-// answered. If a wait was ended by its context, it matches the context's error
-// as well.
+// A HeldError is ErrHeld with the holders that blocked the claim at the
+// store's last answer. If a wait was ended by its context, it matches the
+// context's error as well.
 type HeldError struct {
 	Name    string   // what was asked for
 	Store   string   // for people: kind and address
@@ -66,10 +66,10 @@ type HeldError struct {
 	most  int   // Options.MaxWaiting, if so many wait already
 }
 
-// A Holder is one that holds a name: in a [HeldError] one that blocks the claim, in a
-// [Status] one that holds the name or, as Freed, was broken. Its times are this machine's,
-// computed from what the store said was left. Expires and Ends are zero where the store
-// did not say. On a store that knows no more than who holds, all but the Owner is zero.
+// A Holder holds a name: in a [HeldError] it blocks the claim; in a [Status] it holds the
+// name or, in Freed, was broken. Its times are on this machine's clock, computed from the
+// durations that the store returned. Expires and Ends are zero if the store did not return
+// them. On a store that knows only who holds, all fields but Owner are zero.
 type Holder struct {
 	Owner
 	ID      string    // of the claim, as [Lease.ID]
@@ -77,9 +77,9 @@ type Holder struct {
 	Since   time.Time // when it was granted: time.Since says for how long it has been held
 	Expires time.Time // unless renewed
 	Ends    time.Time // when the name is free again at the latest, unless renewed
-	Mode    Mode      // beside whom it holds; of an upgradeable read lock ModeRead until it is upgraded
+	Mode    Mode      // who else may hold the name; of an upgradeable read lock ModeRead until it is upgraded
 	Slots   int       // of a semaphore; of a lock 0
-	Broken  string    // who broke the hold and why ([Locker.Break]); empty: nobody
+	Broken  string    // who broke the hold and why ([Locker.Break]); empty: it was not broken
 }
 
 // Error says what was tried, on which name and store, and who blocks the claim.
@@ -96,8 +96,9 @@ func (e *HeldError) Error() string {
 	return b.String()
 }
 
-// Who says who blocks the claim, on one line: "held by host web-3, pid 4711
-// (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3 waiting".
+// Who names the holders that block the claim, on one line: "held by host
+// web-3, pid 4711 (backup.sh), since 12:03:11 (2m4s), expires in 21s, 3
+// waiting".
 func (e *HeldError) Who() string {
 	var parts []string
 	now := time.Now()
@@ -120,7 +121,8 @@ func (e *HeldError) Who() string {
 	return text
 }
 
-// String is who holds and for how long it has held and will hold, on one line.
+// String is the owner, for how long it has held, and for how long it will, on
+// one line.
 func (h Holder) String() string { return h.describe(time.Now()) }
 
 func (h *Holder) describe(now time.Time) string {

@@ -105,11 +105,11 @@ func ExampleLease_SetNote() {
 
 // What waits, and for whom, is an event.
 func ExampleEvent() {
-	told := make(chan string, 10)
+	reported := make(chan string, 10)
 	locks, err := holdfast.New(memstore.New(), &holdfast.Options{Observer: func(e holdfast.Event) {
 		held := (*holdfast.HeldError)(nil)
 		if e.Kind == holdfast.EventWaiting && errors.As(e.Err, &held) && len(held.Holders) > 0 {
-			told <- fmt.Sprintf("%s waits for %s, %d before it", e.Name, held.Holders[0].Note, held.Waiting)
+			reported <- fmt.Sprintf("%s waits for %s, %d before it", e.Name, held.Holders[0].Note, held.Waiting)
 		}
 	}})
 	if err != nil {
@@ -126,7 +126,7 @@ func ExampleEvent() {
 	go func() {
 		waiting <- locks.Semaphore("gpu", 1).Slots(1).Do(context.Background(), func(context.Context) error { return nil })
 	}()
-	fmt.Println(<-told)
+	fmt.Println(<-reported)
 	fmt.Println(lease.Release(), <-waiting)
 	// Output:
 	// gpu waits for worker 7, 0 before it

@@ -53,7 +53,7 @@ func TestGiveUp_AHolderIsAskedWithItsNextRenewalElsewhere(t *testing.T) {
 	})
 }
 
-func TestGiveUp_WhoAskedBeforeTheGrantIsHeardWithTheFirstRenewal(t *testing.T) {
+func TestGiveUp_ARequestFromBeforeTheGrantCountsAtRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		first := lock(t, locker(t, withNotifications{s}, nil), "a")
@@ -67,7 +67,7 @@ func TestGiveUp_WhoAskedBeforeTheGrantIsHeardWithTheFirstRenewal(t *testing.T) {
 }
 
 // A request that comes while nobody listens yet is heard as soon as somebody does.
-func TestGiveUp_AskedBeforeItSubscribesIsHeardThen(t *testing.T) {
+func TestGiveUp_ARequestFromBeforeSubscribingIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, withNotifications{s}, nil), "a")
@@ -78,7 +78,7 @@ func TestGiveUp_AskedBeforeItSubscribesIsHeardThen(t *testing.T) {
 }
 
 // So is one in a process that has subscribed for another, where no new subscription looks.
-func TestGiveUp_AskedBeforeAnybodyListensIsHeardThen(t *testing.T) {
+func TestGiveUp_ARequestFromBeforeTheListenerIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -94,7 +94,7 @@ func TestGiveUp_AskedBeforeAnybodyListensIsHeardThen(t *testing.T) {
 }
 
 // What nobody wants to know costs no call more, and who listens subscribes once.
-func TestGiveUp_NothingIsSentWhileNobodyAsks(t *testing.T) {
+func TestGiveUp_WithoutARequestNothingIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -122,7 +122,7 @@ func TestGiveUp_NothingIsSentWhileNobodyAsks(t *testing.T) {
 	})
 }
 
-func TestGiveUp_WhenNobodyAsksAnyMoreThereIsANewChannel(t *testing.T) {
+func TestGiveUp_AfterTheLastRequestThereIsANewChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, withNotifications{s}, nil), "a")
@@ -150,20 +150,20 @@ func TestGiveUp_AnEventForEachReason(t *testing.T) {
 		asksFor(t, s.mem, "now")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		var told []string
+		var reported []string
 		for _, e := range o.all {
 			if e.Kind == EventAskedToGiveUp {
-				told = append(told, e.Reason)
+				reported = append(reported, e.Reason)
 				same(t, "event", plain(e), eventOf(EventAskedToGiveUp, l.Token(), e.After, nil))
 			}
 		}
-		same(t, "asked", strings.Join(told, ", "), "please, now")
+		same(t, "asked", strings.Join(reported, ", "), "please, now")
 	})
 }
 
 // One that waits in its process's own queue has no ask of its own in the store:
 // the first of its process asks for it.
-func TestGiveUp_OneInLineAsksToo(t *testing.T) {
+func TestGiveUp_ALocallyQueuedWaiterAsksToo(t *testing.T) {
 	for _, late := range []time.Duration{0, 200 * time.Millisecond} { // of the answers to those ahead
 		synctest.Test(t, func(t *testing.T) {
 			s, far := newLink(t), (*link)(nil)
@@ -218,7 +218,7 @@ func TestGiveUp_AWaiterOfTheSameProcessAsksAtOnce(t *testing.T) {
 }
 
 // It is asked while its renewal is on its way, which has not read the reason.
-func TestGiveUp_AskedDuringARenewalRenewsOnceMore(t *testing.T) {
+func TestGiveUp_ARequestDuringARenewalRenewsOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, withNotifications{s}, nil), "a")
@@ -234,7 +234,7 @@ func TestGiveUp_AskedDuringARenewalRenewsOnceMore(t *testing.T) {
 	})
 }
 
-func TestGiveUp_AfterABreakInTheNotificationsAHolderLooks(t *testing.T) {
+func TestGiveUp_AHolderReadsAfterMissedNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, withNotifications{s}, nil), "a")
@@ -248,7 +248,7 @@ func TestGiveUp_AfterABreakInTheNotificationsAHolderLooks(t *testing.T) {
 }
 
 // A lease that its owner renews by hand lasts no longer because somebody asks.
-func TestGiveUp_RenewedByHandIsAskedByThat(t *testing.T) {
+func TestGiveUp_ARenewalByHandDeliversARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := byHandLease(t, withNotifications{s})
@@ -260,7 +260,7 @@ func TestGiveUp_RenewedByHandIsAskedByThat(t *testing.T) {
 	})
 }
 
-func TestGiveUp_WhoIsHandedTheNameIsAskedToo(t *testing.T) {
+func TestGiveUp_AHandedOverLeaseIsAskedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -277,7 +277,7 @@ func TestGiveUp_WhoIsHandedTheNameIsAskedToo(t *testing.T) {
 	})
 }
 
-func TestGiveUp_ALeaseThatIsOverIsAskedNothing(t *testing.T) {
+func TestGiveUp_AnEndedLeaseIsNotAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, withNotifications{newLink(t)}, nil)
 		l := lock(t, locks, "a")
@@ -302,7 +302,7 @@ func TestGiveUp_AStoreThatCannotPassItOnSaysSo(t *testing.T) {
 }
 
 // Of those that have positions, one alone asks for who is behind them.
-func TestGiveUp_OneInsideAsksForTheLine(t *testing.T) {
+func TestGiveUp_OneWithAPositionAsksForTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)

@@ -11,15 +11,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Status is who holds a name and who waits for it, as the store said when it was
-// asked. It may have changed by the time it is read: what protects a resource is a
-// lease and its token.
+// A Status is the holders and waiters of a name at the time of the read. It may
+// have changed since: only a lease and its token protect a resource.
 type Status struct {
 	Name    string   // of the lock or semaphore
 	Slots   int      // of a semaphore, the smallest if several are in use; of a lock 0
-	Holders []Holder // those who hold the name, or keep it taken
+	Holders []Holder // the holders, including ended ones that keep the name taken
 	Waiters []Waiter // in the order in which they will be served
-	Freed   []Holder // broken with Break.Now: they keep nobody out, and are there until they have heard, or expire
+	Freed   []Holder // broken with Break.Now: they block no claim, and are listed until they learn of it, or expire
 }
 
 // A Waiter is one that has a position in the queue of a name. Of claims that
@@ -32,7 +31,7 @@ type Waiter struct {
 	GiveUp string // why it asks the holders to give up ([Options.AskToGiveUp]); empty: it does not
 }
 
-// String is who waits, and why it asks the holders to give up where it does, on one line.
+// String is the owner, and why it asks the holders to give up if it does, on one line.
 func (w Waiter) String() string {
 	if w.GiveUp == "" {
 		return w.Owner.String()
@@ -40,11 +39,11 @@ func (w Waiter) String() string {
 	return fmt.Sprintf("%v, asks to give up: %q", w.Owner, w.GiveUp)
 }
 
-// Look returns who holds the name and who waits for it. Of a free name the Status
-// has neither. It writes nothing.
+// Look returns the holders and waiters of the name. For a free name the Status is
+// empty. It writes nothing.
 //
 // Errors: one that matches the error of ctx, ErrInvalid of a bad name,
-// ErrUnsupported where the store cannot list who holds, ErrUnavailable, ErrDenied,
+// ErrUnsupported if the store cannot list holders, ErrUnavailable, ErrDenied,
 // ErrCorrupt and ErrClosed.
 func (l *Locker) Look(ctx context.Context, name string) (Status, error) {
 	states, at, err := l.engine.Look(ctx, name)
@@ -54,8 +53,8 @@ func (l *Locker) Look(ctx context.Context, name string) (Status, error) {
 	return statusOf(&states[0], at), nil
 }
 
-// List returns the Status of each name that begins with the prefix and that
-// somebody holds or waits for, sorted by name. The empty prefix is all names. It
+// List returns the Status of each name that begins with the prefix and has a
+// holder or a waiter, sorted by name. The empty prefix matches all names. It
 // reads all names of the store, so it takes long on one with many.
 //
 // If some names could not be read, it returns the others, and the errors joined.
@@ -98,9 +97,9 @@ type Break struct {
 	// Reason is why; it may not be empty. The holder gets it with the loss, and others
 	// see it as Broken of a [Holder].
 	Reason string
-	// By is who does it, which is put before the reason: "alice@web-3: it hangs".
-	// Default: the user and the host of this process. By, the ": " and Reason have at
-	// most 200 bytes together.
+	// By names the operator that breaks the hold; it is put before the reason:
+	// "alice@web-3: it hangs". Default: the user and the host of this process. By,
+	// the ": " and Reason have at most 200 bytes together.
 	By string
 	// Now lets the next waiter have the name at once. The old holder does not know before
 	// its next renewal, and works on until then: only the token protects the resource.
@@ -108,10 +107,10 @@ type Break struct {
 	Now bool
 }
 
-// Break takes a hold away from its holder. Its lease is lost with its next
-// renewal, and the error says who broke it and why. The next waiter is granted the name
-// when the hold has expired, and its LockDelay has passed: a holder that heeds its lease
-// has stopped by then. With b.Now it does not wait for that.
+// Break takes a hold away from its holder. The lease is lost with its next renewal, and
+// the error says who broke it and why. The next waiter is granted the name when the hold
+// has expired and its LockDelay has passed: a holder that checks its lease has stopped
+// by then. With b.Now the next waiter is granted the name at once.
 //
 // Errors: ErrInvalid of a bad argument, ErrLost if there is no such hold, and those of
 // [Locker.Look]. After ErrUnavailable it may be called again.

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestLook_SaysWhoHoldsAndWhoWaits(t *testing.T) {
+func TestLook_ReturnsHoldersAndWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		one, two := candidate(t, mem, "one"), candidate(t, mem, "two")
@@ -34,7 +34,7 @@ func TestLook_SaysWhoHoldsAndWhoWaits(t *testing.T) {
 	})
 }
 
-func TestLook_ASemaphoreHasItsSlots(t *testing.T) {
+func TestLook_ReturnsTheSlotsOfASemaphore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := candidate(t, memstore.New(), "one")
 		if _, err := locks.Semaphore("s", 5).TryAcquire(t.Context(), 3); err != nil {
@@ -47,7 +47,7 @@ func TestLook_ASemaphoreHasItsSlots(t *testing.T) {
 	})
 }
 
-func TestLook_OfAFreeNameFindsNobody(t *testing.T) {
+func TestLook_AtAFreeNameReturnsNoHolder(t *testing.T) {
 	locks := locker(t, memstore.New(), nil)
 	got, err := locks.Look(t.Context(), "a")
 	if err != nil || got.Name != "a" || got.Holders != nil || got.Waiters != nil {
@@ -93,7 +93,7 @@ func TestList_IsByPrefixAndInOrder(t *testing.T) {
 	same(t, "all", fmt.Sprint(len(all), err), "40 <nil>")
 }
 
-func TestList_WhatCannotBeReadIsSaidAndTheRestIsThere(t *testing.T) {
+func TestList_ReportsWhatItCannotReadAndListsTheRest(t *testing.T) {
 	s := listed(t, memstore.New())
 	locks := locker(t, s, nil)
 	s.on(func(c *call) fate {
@@ -125,7 +125,7 @@ func TestLook_EndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestBreak_TheHolderIsToldWhoAndWhy(t *testing.T) {
+func TestBreak_TheHolderGetsTheOperatorAndTheReason(t *testing.T) {
 	for by, want := range map[string]string{"": thisUser() + ": web-3 is replaced", "alice": "alice: web-3 is replaced"} {
 		synctest.Test(t, func(t *testing.T) {
 			mem := memstore.New()
@@ -148,7 +148,7 @@ func TestBreak_TheHolderIsToldWhoAndWhy(t *testing.T) {
 	}
 }
 
-func TestBreak_NowLetsTheNextIn(t *testing.T) {
+func TestBreak_NowGrantsTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		l, ops := lock(t, candidate(t, mem, "one"), "a"), candidate(t, mem, "ops")
@@ -160,7 +160,7 @@ func TestBreak_NowLetsTheNextIn(t *testing.T) {
 }
 
 // The holder has the reason with its next renewal, and nothing is left of it then.
-func TestBreak_NowIsToldToTheHolderAndListed(t *testing.T) {
+func TestBreak_NowIsReportedToTheHolderAndListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		l, ops := lock(t, candidate(t, mem, "one"), "a"), candidate(t, mem, "ops")
@@ -180,7 +180,7 @@ func TestBreak_NowIsToldToTheHolderAndListed(t *testing.T) {
 	})
 }
 
-func TestObserve_WhoWasFreedDoesNotLead(t *testing.T) {
+func TestObserve_AFreedHolderDoesNotLead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		term, err := candidate(t, mem, "one").Election("leader").Campaign(t.Context())
@@ -292,7 +292,7 @@ func TestRelease_OfWhatAnotherProcessHasDetached(t *testing.T) {
 }
 
 // What is printed of one that holds, waits or leads is for people, and has all that is asked for first.
-func TestWhoIsPrintedAsPeopleRead(t *testing.T) {
+func TestOwnersArePrintedForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := candidate(t, mem, "one")
@@ -323,7 +323,7 @@ func TestWhoIsPrintedAsPeopleRead(t *testing.T) {
 }
 
 // A look whose context has ended asks nobody, and says what ended it alone.
-func TestLook_AnEndedContextIsItsError(t *testing.T) {
+func TestLook_ReturnsTheErrorOfAnEndedContext(t *testing.T) {
 	s := listed(t, memstore.New())
 	locks := locker(t, s, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -63,7 +63,7 @@ func TestIsLeader_ByACampaignThatEnteredAgain(t *testing.T) {
 	}
 }
 
-func TestIsLeader_AMutexOfTheNameIsNoTerm(t *testing.T) {
+func TestIsLeader_AMutexOfTheNameIsNotATerm(t *testing.T) {
 	locks := locker(t, memstore.New(), nil)
 	lock(t, locks, "leader")
 	same(t, "leads", locks.Election("leader").IsLeader(), false)

@@ -7,14 +7,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A Lease is what a successful claim gives: the caller has the name until the lease is
-// released or lost. It renews itself, unless Options.NoRenew. It is lost at its
-// Deadline at the latest, by this process's own clock, even if the store cannot be
-// reached. That is slightly before the store can grant the name to anybody else.
+// A Lease is the result of a successful claim: the caller has the name until the lease
+// is released or lost. It renews itself, unless Options.NoRenew is set. It is lost at
+// its Deadline at the latest, by this process's own clock, even if the store cannot be
+// reached. That is slightly before the store can grant the name to anyone else.
 //
-// On a store without deadlines (see [Lease.Deadline]) that is not so: there a loss can
-// only be noticed, after the store has freed the name, and somebody else may
-// have it already.
+// On a store without deadlines (see [Lease.Deadline]) a loss can only be noticed after
+// the store has freed the name, and another process may have it already.
 //
 // A hold that was entered again (Options.Reentrant) has several leases. One that is
 // released ends alone: it is not Valid, and its contexts have ended with ErrReleased,
@@ -58,21 +57,18 @@ func (l *Lease) Deadline() time.Time { return l.engine().Deadline() }
 // closes it.
 func (l *Lease) Lost() <-chan struct{} { return l.engine().Lost() }
 
-// AskedToGiveUp returns a channel that is closed once somebody who waits for the
-// name, or to upgrade another hold of it, asks for it ([Options.AskToGiveUp]). To give the name up is to release the
-// lease. To go on is allowed too. When nobody asks any more,
-// the next call returns a channel that is open.
+// AskedToGiveUp returns a channel that is closed once a waiter for the name, or a pending upgrade of another
+// hold of it, asks the holders to give up ([Options.AskToGiveUp]). The holder gives the name up by releasing the
+// lease, or goes on. After the last such request has ended, the next call returns an open channel.
 //
-// Where the store can notify, the first call on a lease has it notified. Elsewhere a
-// request arrives with the next renewal: after a third of the TTL, unless
-// Options.RenewEvery says otherwise, and under Options.NoRenew with the next
-// [Lease.Renew]. On a store that cannot pass requests on, and of a lease that has
+// If the store has notifications, the first call on a lease subscribes to them. Otherwise a request arrives with
+// the next renewal: after a third of the TTL, unless Options.RenewEvery says otherwise, and under
+// Options.NoRenew with the next [Lease.Renew]. On a store that cannot pass requests on, and of a lease that has
 // ended, the channel stays open.
 func (l *Lease) AskedToGiveUp() <-chan struct{} { return l.engine().AskedToGiveUp() }
 
-// GiveUpReason is why somebody asks for the name: what the first that asks
-// said in [Options.AskToGiveUp], as the newest renewal returned it. An upgrade is before all waiters. Empty if nobody
-// asks.
+// GiveUpReason is why the holder is asked to give up: the first request's [Options.AskToGiveUp], as the newest
+// renewal returned it. An upgrade comes before all waiters. Empty if there is no request.
 func (l *Lease) GiveUpReason() string { return l.engine().GiveUpReason() }
 
 // SetNote replaces the note of the owner ([Options.Note]) of the hold, and so of all its
@@ -99,23 +95,23 @@ func LeaseOf(ctx context.Context, name string) *Lease { return (*Lease)(engine.L
 func (l *Lease) Context(parent context.Context) context.Context { return l.engine().Context(parent) }
 
 // Release gives the name back, so that the next waiter is granted it. From its first moment
-// Valid is false and the contexts have ended. It takes no context and is
-// bounded: by a third of the TTL, five seconds at most, once a renewal that is
-// under way has ended (where a driver does not heed its context while it reads,
-// as go-redis does not, by its own timeouts if they are longer). Leases are renewed
-// many in one call, so a server that does not answer for one of them can keep a
-// release on another server waiting, for that call's bound, five seconds at most.
+// Valid is false and the contexts have ended. It takes no context and is bounded: by a
+// third of the TTL, five seconds at most, once a renewal that is under way has ended (a
+// driver that ignores its context while it reads, as go-redis does, adds its own timeouts
+// if they are longer). Leases are renewed many in one call, so a server that does not
+// answer for one of them can keep a release on another server waiting, for that call's
+// bound, five seconds at most.
 //
 // While other leases of the same hold are held (Options.Reentrant) it ends this
 // one alone, sends nothing, and returns nil: the name stays taken. (If this one
 // alone of them was upgraded it is a Downgrade.)
 //
-// It returns nil if the name was handed on inside the process (see [HandOver]),
-// or if the store has freed it, or had freed it before the deadline; ErrLost if the
-// lease was lost before (one that an operator broke is given back all the same,
-// as the work has ended); ErrReleased if it was released before; and
-// ErrUnavailable if the outcome is unknown: then the name is free after the TTL at the
-// latest. A later holder is never touched.
+// It returns nil if the name was handed over inside the process (see [HandOver]), if the
+// store has freed it, or if the store had freed it before the deadline; ErrLost if the
+// lease was lost before (a hold that an operator broke is still given back, as the work has
+// ended); ErrReleased if it was released before; and ErrUnavailable if the outcome is
+// unknown: then the name is free after the TTL at the latest. A later holder is never
+// touched.
 func (l *Lease) Release() error { return l.engine().Release() }
 
 // ReleaseUnused is Release for a caller that did nothing under the lease, as one
@@ -124,25 +120,24 @@ func (l *Lease) Release() error { return l.engine().Release() }
 // as Release keeps it.
 func (l *Lease) ReleaseUnused() error { return l.engine().ReleaseUnused() }
 
-// Renew renews the lease now, so that it lasts for ttl from the sending on,
-// and returns when the store has answered. It is meant for leases under
-// Options.NoRenew, which last no longer than that, and need it again before
-// then; it may be called at any time. One that renews itself goes on
-// doing so, for its own TTL; for that too it says whether the lease is held
-// still. ttl is within the bounds of Options.TTL.
+// Renew renews the lease now, so that it lasts for ttl from when the request is sent, and
+// returns when the store has answered. It is meant for leases under Options.NoRenew, which
+// expire then unless Renew is called again in time; it may be called at any time. A lease
+// that renews itself goes on doing so, for its own TTL; for such a lease Renew reports
+// whether it is still held. ttl is within the bounds of Options.TTL.
 //
-// A ttl that is shorter than what is left moves the Deadline back at once, whatever
-// comes of the call; the store keeps the name taken as long as it had said before, or
-// until Release.
+// A ttl that is shorter than what is left moves the Deadline back at once, whatever the
+// outcome of the call. The store keeps the name taken until its previous expiry, or until
+// Release.
 //
-// It is tried again while it is indeterminate, until ctx ends or the lease expires. It
-// waits for a renewal that is under way, as [Lease.Release] does. ctx bounds the waiting
-// only. All leases of one hold (Options.Reentrant) are renewed together.
+// It is retried while its outcome is indeterminate, until ctx ends or the lease expires.
+// It waits for a renewal that is under way, as [Lease.Release] does. ctx bounds the
+// waiting only. All leases of one hold (Options.Reentrant) are renewed together.
 //
 // Errors: ErrInvalid of a ttl out of range, ErrUnsupported on a store without deadlines,
-// ErrReleased, and ErrLost if the lease is lost, then or before: it does not come back.
-// If ctx ends first, the error matches that of ctx, and ErrUnavailable with what the store
-// said: the lease is held until its Deadline, and whether it was renewed is not known.
+// ErrReleased, and ErrLost if the lease is lost, then or before: it does not come back. If
+// ctx ends first, the error matches that of ctx, and ErrUnavailable with the store's
+// error: the lease is held until its Deadline, and it is unknown whether it was renewed.
 func (l *Lease) Renew(ctx context.Context, ttl time.Duration) error {
 	return l.engine().Renew(ctx, ttl)
 }

@@ -18,13 +18,13 @@ func (all *LeaseSet) engine() *engine.Leases { return (*engine.Leases)(all) }
 // Names are the names that are held, in order.
 func (all *LeaseSet) Names() []string { return all.engine().Names() }
 
-// Lease returns the lease of one of the names, or nil if it is none of them. If it is
-// released on its own, the set is no longer valid and its contexts end, but the other
-// names are held until [LeaseSet.Release].
+// Lease returns the lease of one of the names, or nil if the set has no such name. If
+// it is released on its own, the set is no longer valid and its contexts end, but the
+// other names are held until [LeaseSet.Release].
 func (all *LeaseSet) Lease(name string) *Lease { return (*Lease)(all.engine().Lease(name)) }
 
-// Token is the fencing token of one of the names, or 0 if it is none of them:
-// each name's resource has to be given that name's own. See [Lease.Token].
+// Token is the fencing token of one of the names, or 0 if the set has no such
+// name. Give each name's resource that name's own token. See [Lease.Token].
 func (all *LeaseSet) Token(name string) int64 { return all.engine().Token(name) }
 
 // Valid reports whether all names are held still. See [Lease.Valid].

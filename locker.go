@@ -50,26 +50,26 @@ func (l *Locker) With(o *Options) *Locker {
 // at most five seconds, however many leases there are and whatever the store
 // does. No release is sent for a lease that has expired.
 //
-// If leases were not given back, or it is not known, the error says how many;
-// it matches ErrUnavailable and the newest cause. The store lets them expire.
-// The error of closing the store is joined to it, and matches ErrUnavailable too. Where a driver does not heed
-// its contexts, as go-redis does not while it reads, calls may still run when
-// Close returns; the error says so, and the store is closed behind them.
+// If leases were not given back, or that is unknown, the error says how many; it matches ErrUnavailable and
+// the newest cause. The store lets them expire. The error of closing the store is joined to it, and matches
+// ErrUnavailable too. If a driver ignores its contexts, as go-redis does while it reads, calls may still
+// run when Close returns. The error says so, and the store is closed after them.
 //
 // Later calls are ErrClosed. A second Close waits for the first and returns the
 // same error.
 func (l *Locker) Close() error { return l.engine.Close() }
 
-// Shutdown closes without taking leases away, until ctx ends. From its first
-// moment there are no new claims: they are ErrClosed, and so are those that
-// wait, upgrades, campaigns and Observe among them. Then it waits until all
-// leases have been released or lost and every function of a Do has returned,
-// and closes as Close does. Meanwhile leases are renewed and can be released,
-// detached, and entered again (Options.Reentrant).
+// Shutdown closes without taking leases away, until ctx ends. From then on new
+// claims are ErrClosed, and so are waiting ones, including upgrades, campaigns
+// and Observe. Then it waits until all leases have been released or lost and
+// every function of a Do has returned, and closes as Close does. Meanwhile
+// leases are renewed and can be released, detached, and entered again
+// (Options.Reentrant).
 //
-// When ctx ends first, Shutdown closes all the same, and the error matches
-// that of ctx and says how many leases were still held. A Close beside it ends
-// the waiting at once. A second Shutdown waits beside the first, and when the
-// ctx of either ends, both close. What was detached is not waited for. Who
-// leads by [Election.Lead] leads until its function returns: end that first.
+// If ctx ends first, Shutdown closes anyway, and the error matches that of ctx
+// and says how many leases were still held. A concurrent Close ends the
+// waiting at once. A second Shutdown waits together with the first, and when
+// the ctx of either ends, both close. It does not wait for detached holds. A
+// leader under [Election.Lead] leads until its function returns: end that
+// first.
 func (l *Locker) Shutdown(ctx context.Context) error { return l.engine.Shutdown(ctx) }

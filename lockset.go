@@ -12,16 +12,16 @@ import (
 // [LeaseSet].
 type LockSet struct{ claims engine.Several }
 
-// All returns the names of the locks, to be taken together. They are taken in
-// the order of their bytes, whatever the order in which they are given, so that
-// two who want some of the same names never wait for each other. Of a name that
-// is there twice a write lock covers a read lock, and slots add up.
+// All returns a set of the locks, to be taken together. They are taken in the
+// order of their names' bytes, whatever the order of the arguments, so that two
+// callers that want some of the same names never wait for each other. If a name
+// is given twice, a write lock covers a read lock, and slots add up.
 //
 // The locks are those of this Locker's store, and are taken with this Locker's
-// options, of which Wait bounds all the waiting together. No locks, a nil
-// among them, or one of another store is an ErrInvalid of the first call; a
-// name that is there both as a lock and as a semaphore, or as semaphores of two
-// sizes, is its ErrMismatch.
+// options, of which Wait bounds all the waiting together. No locks, a nil among
+// them, or one of another store is an ErrInvalid of the first call; a name
+// given both as a lock and as a semaphore, or as semaphores of two sizes, is
+// its ErrMismatch.
 func (l *Locker) All(locks ...*Lock) *LockSet {
 	targets := make([]engine.Target, len(locks))
 	for i, lock := range locks {
@@ -33,9 +33,9 @@ func (l *Locker) All(locks ...*Lock) *LockSet {
 }
 
 // Lock waits until the caller has all names: for each in turn, while it holds those
-// before it. Options.MaxHold counts from when all are there. ctx bounds the waiting
-// only. If it fails nothing is held: what it had is given back, with no minimum hold;
-// an error of that is only logged.
+// before it. Options.MaxHold counts from when all are held. ctx bounds the waiting
+// only. If Lock fails, nothing is held: the names that it had are given back, with no
+// minimum hold; an error of that release is only logged.
 //
 // If ctx comes from a lease, a name that sorts before the name of that lease is taken
 // only if it is free, otherwise the error is ErrDeadlock: waiting out of order could

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestMaxWaiting_BeyondItLockFailsAtOnce(t *testing.T) {
+func TestMaxWaiting_LockBeyondItFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, &Options{MaxWaiting: 3})
 		another := other(t, s.mem, "a", time.Hour)
@@ -31,7 +31,7 @@ func TestMaxWaiting_BeyondItLockFailsAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), "MaxWaiting") {
 			t.Fatal(err)
 		}
-		same(t, "told", o.told(), "refused 0s")
+		same(t, "told", o.reported(), "refused 0s")
 		_, err = locks.Mutex("a").TryLock(t.Context())
 		is(t, err, ErrHeld)
 		for _, w := range all {
@@ -191,7 +191,7 @@ var burstKinds = map[string]func(l *Locker, i int) func(context.Context) (*Lease
 	},
 }
 
-func TestMaxWaiting_NoBurstPassesIt(t *testing.T) {
+func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 	for kind, claims := range burstKinds {
 		for where, open := range burstStores {
 			t.Run(kind+" on "+where, func(t *testing.T) {
@@ -267,7 +267,7 @@ func without(all []*waiter, one *waiter) (rest []*waiter) {
 	return rest
 }
 
-func TestMaxWaiting_WhatIsGrantedAtOnceIsNeverRefused(t *testing.T) {
+func TestMaxWaiting_AnImmediateGrantIsNeverRefused(t *testing.T) {
 	for kind, claims := range map[string]func(l *Locker) func(context.Context) (*Lease, error){
 		"read":  func(l *Locker) func(context.Context) (*Lease, error) { return l.RWMutex("a").Read().Lock },
 		"slots": func(l *Locker) func(context.Context) (*Lease, error) { return l.Semaphore("a", 200).Slots(2).Lock },
@@ -289,7 +289,7 @@ func TestMaxWaiting_WhatIsGrantedAtOnceIsNeverRefused(t *testing.T) {
 }
 
 // While claims come and go, with weights, totals and kinds.
-func TestMaxWaiting_IsNeverPassedWhileClaimsComeAndGo(t *testing.T) {
+func TestMaxWaiting_IsNeverExceededWhileClaimsComeAndGo(t *testing.T) {
 	for where, open := range burstStores {
 		t.Run(where, func(t *testing.T) {
 			bounded(t, func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestMaxWaiting_OneTooManyLeavesNothingInTheStore(t *testing.T) {
 }
 
 // Whoever was told that it waits goes on, though it asks the store only now, and another comes meanwhile.
-func TestMaxWaiting_WhoIsAdmittedFromTheLineIsNotRefused(t *testing.T) {
+func TestMaxWaiting_AnAdmittedWaiterIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, &Options{MaxWaiting: 1, HandOver: &HandOver{}})

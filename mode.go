@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Mode says who else may hold a name beside a lease. Package guard asks for
-// it: only a lease that is alone may close a resource to older tokens.
+// A Mode says who else may hold the name of a lease. Package guard needs it:
+// only an exclusive lease may close a resource to older tokens.
 type Mode int8
 
 const (
-	// ModeWrite: nobody else holds the name.
+	// ModeWrite: there is no other holder of the name.
 	ModeWrite Mode = iota + 1
 	// ModeRead: others may read too.
 	ModeRead
@@ -32,9 +32,9 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode %d", int8(m))
 }
 
-// Mode says who else may hold the name beside this lease. A lease that was
-// entered again (Options.Reentrant) has the mode of the lease that it entered
-// under; one of an upgradeable hold is ModeWrite while that is upgraded.
+// Mode says who else may hold the name of this lease. A lease that was entered
+// again (Options.Reentrant) has the mode of the lease that it entered under; a
+// lease of an upgradeable hold is ModeWrite while the hold is upgraded.
 func (l *Lease) Mode() Mode {
 	slots, alone := l.engine().Shares()
 	switch {

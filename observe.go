@@ -22,12 +22,12 @@ type Event struct {
 	Kind  EventKind // what happened
 	Name  string    // what is locked
 	Store string    // for people: kind and address
-	Token int64     // of the lease as it was granted, which an upgrade does not change; 0 where there is none, as for a claim that waits
+	Token int64     // of the grant, which an upgrade does not change; 0 if there is none, as for a claim that waits
 	// After is how long it took, which each kind defines. Never negative.
 	After time.Duration
-	// Err is why. It is what the caller of the claim or the release gets, or
-	// what the store said to a renewal, or who is ahead of one that waits; of a grant
-	// and a renewal it is nil.
+	// Err is the reason: the error that the caller of the claim or the release gets,
+	// the store's error for a renewal, or a *HeldError for a claim that waits. It is
+	// nil for a grant and for a renewal that succeeded.
 	Err error
 	// Reason is why a waiter asks for the hold, of EventAskedToGiveUp.
 	Reason string
@@ -70,9 +70,9 @@ const (
 	// now; it is repeated until the deadline. After is how long ago the renewal
 	// was due.
 	EventRenewalFailed
-	// EventReleased: a hold was given back, detached or handed on. After is how
-	// long it was held. Err is nil, or says that it is indeterminate whether the store
-	// has heard of it: then the name is free after the TTL at the latest.
+	// EventReleased: a hold was given back, detached or handed over. After is how long
+	// it was held. Err is nil, or says that the outcome is indeterminate: then the
+	// name is free after the TTL at the latest.
 	EventReleased
 	// EventLost: a hold was lost, or its release found that it had been. Err
 	// matches ErrLost and says why. After is how long it was held.
@@ -80,11 +80,12 @@ const (
 	// EventAskedToGiveUp: a waiter asks for the hold, and says why (Reason). It
 	// comes once for each reason. After is how long it has been held.
 	EventAskedToGiveUp
-	// EventWaiting: a claim has begun to wait, or who is ahead of it has changed, as
-	// the store last answered; or, of one that waits behind others of this process, as
-	// it was when it came. Err is a *HeldError: who holds, since when, and how many
-	// wait ahead. After counts from the call. An upgrade that waits has it too, with the
-	// Token of its lease: nobody waits ahead of it, and its own hold is not in Err.
+	// EventWaiting: a claim has begun to wait, or those ahead of it have changed, as of
+	// the store's last answer; for a claim that waits behind others of this process, as
+	// of its arrival. Err is a *HeldError: the holders, since when they hold, and how
+	// many wait ahead. After counts from the call. A waiting upgrade has this event too,
+	// with the Token of its lease: no one waits ahead of it, and its own hold is not in
+	// Err.
 	EventWaiting
 )
 

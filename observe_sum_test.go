@@ -40,7 +40,7 @@ func TestObserver_EventsAddUp(t *testing.T) {
 
 func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 	var mu sync.Mutex
-	told := map[EventKind]int{}
+	reported := map[EventKind]int{}
 	open := map[int64]int{} // by token: granted, and not over
 	s := newLink(t)
 	s.on(func(c *call) fate {
@@ -56,7 +56,7 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 	locks := locker(t, withNotifications{s}, &Options{TTL: time.Second, Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: func(e Event) {
 		mu.Lock()
 		defer mu.Unlock()
-		told[e.Kind]++
+		reported[e.Kind]++
 		switch e.Kind {
 		case EventGranted, EventHandedOver:
 			open[e.Token]++
@@ -102,25 +102,25 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 	}
 	all.Wait()
 	// A grant that Close met on its way to its caller is over, and told.
-	begun := told[EventGranted] + told[EventHandedOver]
-	ended := begun + told[EventRefused] + told[EventFailed]
+	begun := reported[EventGranted] + reported[EventHandedOver]
+	ended := begun + reported[EventRefused] + reported[EventFailed]
 	if ended < claims || ended > claims+12 {
-		t.Errorf("round %d: %d claims ended by %d events: %v", round, claims, ended, told)
+		t.Errorf("round %d: %d claims ended by %d events: %v", round, claims, ended, reported)
 	}
-	if over := told[EventReleased] + told[EventLost]; begun != over || begun == 0 {
-		t.Errorf("round %d: %d leases began and %d ended: %v", round, begun, over, told)
+	if over := reported[EventReleased] + reported[EventLost]; begun != over || begun == 0 {
+		t.Errorf("round %d: %d leases began and %d ended: %v", round, begun, over, reported)
 	}
 	for token, n := range open {
 		if n != 0 {
 			t.Errorf("round %d: the events of token %d do not add up: %d too many", round, token, n)
 		}
 	}
-	return told
+	return reported
 }
 
 // A lease that is handed on, lost and given up at the same moment: whoever was
 // not told that it began is not told that it ended.
-func TestObserver_WhatIsLostOnItsWayAddsUp(t *testing.T) {
+func TestObserver_EventsAddUpWithLostReplies(t *testing.T) {
 	for _, how := range []string{"lost", "lost and given up", "closed", "closed and given up"} {
 		begun, ended := 0, 0
 		for range 300 {

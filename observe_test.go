@@ -35,7 +35,7 @@ func (o *observer) tell(e Event) {
 }
 
 // told is what was told so far, each as its kind and its duration.
-func (o *observer) told() string {
+func (o *observer) reported() string {
 	synctest.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +74,7 @@ func observed(t *testing.T, more *Options) (*link, *Locker, *observer) {
 	return s, locker(t, s, more.over(&Options{Observer: o.tell})), o
 }
 
-func TestObserver_IsToldOfAGrantItsRenewalsAndItsRelease(t *testing.T) {
+func TestObserver_ReceivesAGrantItsRenewalsAndItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		s.on(func(c *call) fate { return fate{there: 20 * time.Millisecond, back: 30 * time.Millisecond} })
@@ -83,26 +83,26 @@ func TestObserver_IsToldOfAGrantItsRenewalsAndItsRelease(t *testing.T) {
 		release(t, l)
 		// Renewed 10 s after the ask was sent, and then after the renewal was;
 		// held for the 25 s, and for 50 ms until the release was answered.
-		same(t, "events", o.told(), "granted 50ms, renewed 50ms, renewed 50ms, released 25.05s")
+		same(t, "events", o.reported(), "granted 50ms, renewed 50ms, renewed 50ms, released 25.05s")
 		for _, e := range o.all {
 			same(t, "event", plain(e), eventOf(e.Kind, l.Token(), e.After, nil))
 		}
 	})
 }
 
-func TestObserver_IsToldOfTheWaitAndOfARefusal(t *testing.T) {
+func TestObserver_ReceivesTheWaitAndARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, &Options{PollMin: 10 * time.Millisecond, PollMax: 10 * time.Millisecond})
 		other := other(t, s.mem, "a", time.Hour)
 		_, err := locks.Mutex("a").TryLock(t.Context())
-		same(t, "events", o.told(), "refused 0s")
+		same(t, "events", o.reported(), "refused 0s")
 		is(t, o.last(t).Err, ErrHeld)
 		same(t, "the caller's error", o.last(t).Err, err)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err = locks.Mutex("a").Lock(ctx)
-		same(t, "events", o.told(), "refused 0s, refused 3s")
+		same(t, "events", o.reported(), "refused 0s, refused 3s")
 		same(t, "event", plain(o.last(t)), eventOf(EventRefused, 0, 3*time.Second, err))
 
 		first := waits(t, locks.Mutex("a").Lock)
@@ -125,7 +125,7 @@ func TestObserver_IsToldOfTheWaitAndOfARefusal(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldWhenItIsIndeterminate(t *testing.T) {
+func TestObserver_ReceivesAnIndeterminateOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		l := lock(t, locks, "b")
@@ -147,7 +147,7 @@ func TestObserver_IsToldWhenItIsIndeterminate(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldHowLateARenewalWas(t *testing.T) {
+func TestObserver_ReceivesHowLateARenewalWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		start := time.Now()
@@ -179,7 +179,7 @@ func TestObserver_IsToldHowLateARenewalWas(t *testing.T) {
 }
 
 // So it is of a hold that waits for other names and is kept by asking again.
-func TestObserver_IsToldHowLateAHoldOfSeveralIsKept(t *testing.T) {
+func TestObserver_ReceivesHowLateAHoldOfSeveralIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		b := other(t, s.mem, "b", time.Hour)
@@ -202,7 +202,7 @@ func TestObserver_IsToldHowLateAHoldOfSeveralIsKept(t *testing.T) {
 }
 
 // Whatever way a hold ends, its end is told once.
-func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
+func TestObserver_ReceivesEachLossOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		lose func(s *link)
@@ -222,10 +222,10 @@ func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
 				e := o.last(t)
 				same(t, "event", plain(e), eventOf(EventLost, l.Token(), c.held, e.Err))
 				is(t, e.Err, c.is, ErrLost)
-				told := o.told()
+				reported := o.reported()
 				is(t, l.Release(), ErrLost)
 				time.Sleep(time.Hour)
-				same(t, "events after the release", o.told(), told)
+				same(t, "events after the release", o.reported(), reported)
 			})
 		})
 	}
@@ -233,7 +233,7 @@ func TestObserver_IsToldOfEachLossOnce(t *testing.T) {
 
 // The loss was told to the renewal that the release waited for: nobody has heard
 // of it yet.
-func TestObserver_IsToldOfALossThatTheReleaseFinds(t *testing.T) {
+func TestObserver_ReceivesALossThatTheReleaseFinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		l := lock(t, locks, "a")
@@ -241,7 +241,7 @@ func TestObserver_IsToldOfALossThatTheReleaseFinds(t *testing.T) {
 		s.on(func(c *call) fate { return fate{back: 2 * time.Second} })
 		time.Sleep(11 * time.Second) // the renewal is under way
 		is(t, l.Release(), ErrLost)
-		same(t, "events", o.told(), "granted 0s, lost 12s")
+		same(t, "events", o.reported(), "granted 0s, lost 12s")
 	})
 }
 
@@ -256,12 +256,12 @@ func TestObserver_CloseReleasesAndEndsWaitsWithoutAnEvent(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.failed(ErrClosed)
-		same(t, "events", o.told(), "granted 0s, released 1s")
+		same(t, "events", o.reported(), "granted 0s, released 1s")
 	})
 }
 
 // Mistakes of the caller are found before anything is sent.
-func TestObserver_IsNotToldOfMistakes(t *testing.T) {
+func TestObserver_ReceivesNoMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, locks, o := observed(t, nil)
 		ended, cancel := context.WithCancel(t.Context())
@@ -270,7 +270,7 @@ func TestObserver_IsNotToldOfMistakes(t *testing.T) {
 		is(t, err, ErrInvalid)
 		_, err = locks.Mutex("a").TryLock(ended)
 		is(t, err, context.Canceled)
-		same(t, "events", o.told(), "")
+		same(t, "events", o.reported(), "")
 	})
 }
 
@@ -311,9 +311,9 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 		s.mem.Break("a")
 		<-l.Lost()
 		synctest.Wait()
-		told := 0
-		kinds.Range(func(any, any) bool { told++; return true })
-		same(t, "kinds", told, engine.EventKinds-2) // nothing has failed, or was handed over
+		reported := 0
+		kinds.Range(func(any, any) bool { reported++; return true })
+		same(t, "kinds", reported, engine.EventKinds-2) // nothing has failed, or was handed over
 	})
 }
 
@@ -322,10 +322,10 @@ func TestObserver_ChildrenKeepIt(t *testing.T) {
 		of := &observer{}
 		_, s, o := observed(t, nil)
 		release(t, lock(t, s.With(&Options{TTL: time.Minute}), "a"))
-		same(t, "events", o.told(), "granted 0s, released 0s")
+		same(t, "events", o.reported(), "granted 0s, released 0s")
 		release(t, lock(t, s.With(&Options{Observer: of.tell}), "a"))
-		same(t, "events of the parent's", o.told(), "granted 0s, released 0s")
-		same(t, "events of the child's", of.told(), "granted 0s, released 0s")
+		same(t, "events of the parent's", o.reported(), "granted 0s, released 0s")
+		same(t, "events of the child's", of.reported(), "granted 0s, released 0s")
 	})
 }
 

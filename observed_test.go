@@ -57,7 +57,7 @@ func observes(t *testing.T, s store.Store) (news <-chan Leader) {
 	return seen
 }
 
-func TestObserve_IsNotifiedWhereTheStoreCan(t *testing.T) {
+func TestObserve_IsNotifiedIfTheStoreCan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		s := named(t, mem)
@@ -103,7 +103,7 @@ func TestObserve_NothingIsMissedAsItBegins(t *testing.T) {
 }
 
 // One that is notified and could not read looks again soon: what changed meanwhile is told by nobody.
-func TestObserve_AfterAFailureItLooksAgainSoonThoughItIsNotified(t *testing.T) {
+func TestObserve_AFailedReadIsRepeatedSoonDespiteNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		s := named(t, mem)
@@ -133,7 +133,7 @@ func TestObserve_AfterAFailureItLooksAgainSoonThoughItIsNotified(t *testing.T) {
 }
 
 // A store that fails to notify, or cannot, is polled, and asked again later.
-func TestObserve_WhereItCannotBeNotifiedItPolls(t *testing.T) {
+func TestObserve_WithoutNotificationsItPolls(t *testing.T) {
 	for _, unsupported := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			mem := memstore.New()

@@ -33,10 +33,10 @@ type Options struct {
 	// as in Do. A wait that it ends fails as at a deadline of the context: the error
 	// matches context.DeadlineExceeded. A try does not wait. Default: no bound.
 	Wait time.Duration
-	// MaxWaiting bounds how many claims of this process wait for a name: there are never
-	// more, also in a burst. Where so many wait already, Lock fails at once, with a
-	// *HeldError that says so, or as soon as the store has refused it. A claim that the store
-	// grants at once does not count. A try is not affected, nor is an upgrade. Default: no bound.
+	// MaxWaiting bounds how many claims of this process wait for a name: there are never more,
+	// even in a burst. If that many wait already, Lock fails at once, with a *HeldError that says
+	// so, or as soon as the store has refused it. A claim that the store grants at once does not
+	// count. A try is not affected, nor is an upgrade. Default: no bound.
 	MaxWaiting int
 	// MinHold is how long the name stays taken from the grant on, even if it
 	// is released sooner, or its holder dies. [Lease.ReleaseUnused] ends it.
@@ -50,27 +50,27 @@ type Options struct {
 	// (never after a release), for resources that cannot check tokens. At most the
 	// store's greatest TTL. ErrUnsupported where the store cannot do it. Default 0.
 	LockDelay time.Duration
-	// Reentrant lets a claim under a context of a lease (see [Lease.Context]) of
-	// the same name enter again, at no cost, if that lease covers it: a write
-	// lock covers writing and reading, a read lock reading, an upgradeable read lock
-	// both kinds of reading, and writing while it is upgraded. Else such a claim is
-	// ErrDeadlock, as it is where this is not set: it would wait for itself.
-	// Slots are never entered again: a claim under a lease on slots asks for more slots,
-	// and is ErrDeadlock if they are more than the total together.
+	// Reentrant lets a claim under a context of a lease (see [Lease.Context]) of the
+	// same name enter again, at no cost, if that lease covers it: a write lock covers
+	// writing and reading, a read lock reading, an upgradeable read lock both kinds of
+	// reading, and writing while it is upgraded. Else such a claim is ErrDeadlock, as it
+	// is if this is not set: it would wait for itself. Slots are never entered again: a
+	// claim under a lease on slots asks for more slots, and is ErrDeadlock if they are
+	// more than the total together.
 	//
-	// Whoever has the lease's context is the holder: goroutines that share it do
-	// not exclude each other. What is entered again is the same hold, with the
-	// same token, TTL, MinHold and MaxHold, whatever the claim's own options say;
-	// see [Lease.Release] for when it is given back.
+	// Any goroutine with the lease's context is the holder: goroutines that share it do
+	// not exclude each other. The entered hold is the same hold, with the same token,
+	// TTL, MinHold and MaxHold, whatever the claim's own options say; see
+	// [Lease.Release] for when it is given back.
 	Reentrant Switch
-	// AskToGiveUp asks those who hold the name to give it up while a claim waits
-	// for it, and the other readers while an [UpgradeableLease.Upgrade] waits. It is the reason,
-	// at most 200 bytes, which each lease of the name then
-	// has: see [Lease.AskedToGiveUp]. The holder decides whether to give up; nothing is
-	// taken from it. A try asks nobody. What cannot be printed on one line becomes a blank.
-	// ErrUnsupported where the store cannot pass it on. Default: it does not ask.
+	// AskToGiveUp asks the holders to give up the name while a claim waits for it, and the other
+	// readers while an [UpgradeableLease.Upgrade] waits. It is the reason, at most 200 bytes,
+	// which each lease of the name then gets: see [Lease.AskedToGiveUp]. The holder decides
+	// whether to give up; nothing is taken from it. A try asks no one. Characters that cannot be
+	// printed on one line become blanks. ErrUnsupported if the store cannot pass it on. Default:
+	// it does not ask.
 	AskToGiveUp string
-	// Owner is who holds, for people to read. Default: [ThisProcess].
+	// Owner describes the caller, for people to read. Default: [ThisProcess].
 	Owner Owner
 	// Note is a remark for people, at most 100 bytes. [Lease.SetNote] changes it.
 	Note string
@@ -80,24 +80,24 @@ type Options struct {
 	Logger *slog.Logger
 	// Observer receives an [Event] for every claim that is granted, refused or fails, and
 	// for every renewal, release and loss. For metrics, see package holdfastprom. It is
-	// called by many goroutines at a time, between the steps of the work: it must not
-	// block, nor call this package. Its panic is logged as an error and goes no further.
-	// No mutex of this package is locked meanwhile. Of a hold that the store has granted
+	// called by many goroutines at a time, synchronously: it must not block, nor call
+	// this package. A panic in it is logged as an error and goes no further. No mutex of
+	// this package is locked during the call. For a hold that the store has granted,
 	// EventGranted comes first. The event of a renewal may come after EventLost or
-	// EventReleased of the hold, and that of a hand-over after what came next.
-	// Default: none, which costs nothing.
+	// EventReleased of the hold, and the event of a hand-over after the events of the
+	// next lease. Default: none, which costs nothing.
 	Observer func(Event)
-	// PollMin and PollMax bound the pause between polls on a store that cannot
-	// wake waiters: it follows the pace of the queue, and else grows by half each time,
-	// or by a quarter for the waiter that is next. PollMax bounds it for that one. With n
-	// others ahead the bound is n+1 times that, but at most a quarter of the time that a
+	// PollMin and PollMax bound the pause between polls on a store without notifications.
+	// The pause follows the pace of the queue; otherwise it grows by half each time, or
+	// by a quarter for the next waiter. PollMax bounds it for that waiter. With n others
+	// ahead the bound is n+1 times that, but at most a quarter of the time that a
 	// position is kept (10 s, or the TTL if that is less). Default 2 ms and 800 ms; at
 	// least 1 ms.
 	PollMin, PollMax time.Duration
 	// HandOver bounds how a name goes from one goroutine of this process to the
 	// next that waits for it, without a round trip. Nil keeps the parent's; the
-	// default is 64 times and 50 ms, whichever is first: then those who wait
-	// elsewhere get their turn. With both bounds zero, &HandOver{}, it is off.
+	// default is 64 times and 50 ms, whichever is first: then waiters of other
+	// processes get their turn. With both bounds zero, &HandOver{}, it is off.
 	HandOver *HandOver
 }
 
@@ -123,7 +123,8 @@ func (s Switch) wrong(option string) string {
 // time at all, whatever the parent has. Any other negative value is an ErrInvalid.
 const None = -1
 
-// AskNobody as AskToGiveUp asks nobody to give up, whatever the parent has.
+// AskNobody as AskToGiveUp asks no one to give up, whatever the parent's
+// options are.
 const AskNobody = "\x00nobody"
 
 // MaxDuration, ten years, is the greatest of any duration in Options. The greatest
@@ -177,23 +178,22 @@ func (o *Options) engine() engine.Options {
 	}
 }
 
-// HandOver bounds the handing on of a name inside the process: when a lease is
-// released while other goroutines of this process wait for the name on lockers
-// of the same store, the first of them is handed it without a call to the
-// store. It has a token of its own, larger than those before it, and the
-// deadline that the name has. When either bound is reached the name is given back and
-// the next asks the store, behind those who wait in other processes. Set both bounds,
-// or neither to turn it off: one alone is an ErrInvalid.
+// HandOver bounds the hand-over of a name inside the process: when a lease is
+// released while other goroutines of this process wait for the name on lockers of the
+// same store, the first of them gets it without a call to the store. It has a token
+// of its own, larger than those before it, and the deadline that the name has. When
+// either bound is reached, the name is given back and the next asks the store, behind
+// the waiters of other processes. Set both bounds, or neither to turn it off: one
+// alone is an ErrInvalid.
 //
-// The name is handed on only to who asks for the same: the whole of it (a write
+// The name is handed over only to a claim for the same: the whole of it (a write
 // lock, or all slots of a semaphore of the same size), with the same TTL and
-// LockDelay, without MinHold or NoRenew, and not with a HandOver that is off.
-// Who asks for anything else, a reader, and a candidate of an [Election], asks
-// the store itself as soon as it is first in line. Owner and Note may differ:
-// the store learns with the next renewal who has the name. MaxHold is
-// each lease's own. Nothing is handed on after a loss, after a [Lease.Renew] by
-// hand, or when half of the time that the store granted last is gone; and on a
-// store that draws no blocks of tokens nothing is.
+// LockDelay, without MinHold or NoRenew, and with HandOver on. Any other claim, a
+// reader, and a candidate of an [Election] ask the store themselves as soon as they
+// are first in the local queue. Owner and Note may differ: the store learns with the
+// next renewal who has the name. MaxHold is each lease's own. There is no hand-over
+// after a loss, after an explicit [Lease.Renew], or when half of the time that the
+// store last granted has passed; and none on a store that draws no blocks of tokens.
 type HandOver struct {
 	// Times is how many leases may have the name one after another by one grant
 	// of the store, 2 to 64.

@@ -110,7 +110,7 @@ func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestOptions_WithKeepsWhatItIsNotTold(t *testing.T) {
+func TestOptions_WithKeepsUnsetOptions(t *testing.T) {
 	l := locker(t, memstore.New(), &Options{TTL: time.Minute, Note: "mine", MinHold: time.Second, Reentrant: On, NoRenew: On, HandOver: &HandOver{}})
 	m := l.With(&Options{MinHold: 2 * time.Second}).With(nil)
 	same(t, "TTL", m.engine.Options().TTL, time.Minute)

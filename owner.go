@@ -5,10 +5,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Owner is who holds or waits, for people to read. It grants nothing. It has a
-// Host, a PID, a Program (the base name, never the arguments, which may be secret),
-// the Note of the options, and the pid namespace as Space, where there are such. Its
-// String is host, pid, program and note on one line.
+// An Owner describes a holder or waiter, for people to read. It grants nothing. It
+// has a Host, a PID, a Program (the base name, never the arguments, which may be
+// secret), the Note of the options, and the pid namespace as Space, on systems that
+// have them. Its String is host, pid, program and note on one line.
 type Owner = store.Owner
 
 // ThisProcess is the owner of this process's claims unless [Options.Owner] says

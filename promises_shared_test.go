@@ -95,7 +95,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 }
 
 // B17, and the same from a mutex: the holder's own context tells at once.
-func TestB17_B33_WhoWouldWaitForItselfIsTold(t *testing.T) {
+func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -226,7 +226,7 @@ func TestB31_B32_SlotsAreCountedAcrossObjects(t *testing.T) {
 	})
 }
 
-func TestB35_CancellingAsASlotIsFreedLosesNoSlot(t *testing.T) {
+func TestB35_CancelingAsASlotIsFreedLosesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := locker(t, withNotifications{linkTo(t, mem)}, nil)

@@ -180,7 +180,7 @@ func TestB6_NoIncrementIsLost(t *testing.T) {
 	same(t, "counts", counters, [2]int{800, 800})
 }
 
-func TestB7_NobodyStarves(t *testing.T) {
+func TestB7_NoClaimStarves(t *testing.T) {
 	for _, notifications := range []bool{true, false} {
 		t.Run(fmt.Sprint("notifications ", notifications), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestB53_IDsAreRandomAndOfOneLength(t *testing.T) {
 	}
 }
 
-func TestB61_LostIsThereAtOnceWhileARenewalHangs(t *testing.T) {
+func TestB61_ALossIsReportedAtOnceWhileARenewalHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		hang := make(chan struct{})

@@ -96,7 +96,7 @@ func eachUpgradeable(t *testing.T, f func(*testing.T, *Locker)) {
 	}
 }
 
-func TestUpgrade_B22_OneBesideReadersAndNoWriterNorSecond(t *testing.T) {
+func TestUpgrade_B22_OneAmongReadersExcludesAWriterAndASecond(t *testing.T) {
 	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
 		rw := locks.RWMutex("a")
 		before := take(t, t.Context(), rw.Read().Lock)
@@ -122,7 +122,7 @@ func TestUpgrade_B22_OneBesideReadersAndNoWriterNorSecond(t *testing.T) {
 	})
 }
 
-func TestUpgrade_B23_ATryBesideAReaderSaysNoAndChangesNothing(t *testing.T) {
+func TestUpgrade_B23_ATryIsRefusedByAReaderAndChangesNothing(t *testing.T) {
 	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
 		rw := locks.RWMutex("a")
 		u := upgradeableLease(t, rw)
@@ -187,7 +187,7 @@ func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
 	})
 }
 
-func TestUpgrade_B25_TwiceIsAMistakeAndWhatIsOverStaysSo(t *testing.T) {
+func TestUpgrade_B25_TwiceIsAMistakeAndAnEndedLeaseStaysEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		rw := locker(t, s, nil).RWMutex("a")
@@ -216,7 +216,7 @@ func TestUpgrade_B25_TwiceIsAMistakeAndWhatIsOverStaysSo(t *testing.T) {
 	})
 }
 
-func TestUpgrade_B26_LostIsSilentThroughItAndTellsAfterwards(t *testing.T) {
+func TestUpgrade_B26_LostStaysSilentDuringItAndReportsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
@@ -236,7 +236,7 @@ func TestUpgrade_B26_LostIsSilentThroughItAndTellsAfterwards(t *testing.T) {
 	})
 }
 
-func TestDowngrade_LetsReadersInAndNoWriterBetween(t *testing.T) {
+func TestDowngrade_GrantsReadersAndNoWriterBetween(t *testing.T) {
 	eachUpgradeable(t, func(t *testing.T, locks *Locker) {
 		rw := locks.RWMutex("a")
 		u := upgradeableLease(t, rw)

@@ -12,9 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Ref is a hold on its way from the process that has detached it to the one
-// that adopts it. As text it can go by any way: it has no blanks and no control
-// characters. Whoever has it, and may use the store, can adopt the hold, once.
+// A Ref is a hold on its way from the process that detached it to the one that
+// adopts it. Its text can be passed by any means: it has no blanks and no
+// control characters. Any process that has it, and may use the store, can adopt
+// the hold, once.
 type Ref struct {
 	Name  string // what is held
 	ID    string // as `holdfast ls` shows it meanwhile
@@ -78,17 +79,18 @@ func (r *Ref) UnmarshalText(text []byte) error {
 }
 
 // Detach ends the lease for this process and leaves the name taken, so that
-// another process can go on with the work under the same token: it gives the
-// Ref to [Locker.Adopt]. From its first moment Valid is false, and the contexts
+// another process can go on with the work under the same token: it passes the Ref
+// to [Locker.Adopt]. As soon as Detach is called, Valid is false and the contexts
 // have ended with ErrReleased. The hold lasts for one more TTL, and no longer
-// depends on this process: it may end, and its Locker be closed. Nobody renews
-// it until it is adopted. Like Release it takes no context and is bounded.
+// depends on this process: this process may end, and its Locker be closed. The
+// hold is not renewed until it is adopted. Like Release it takes no context and
+// is bounded.
 //
-// Errors: ErrUnsupported where the store cannot untie a hold from its process,
-// and ErrInvalid of an upgradeable lease, and while other leases of the same
-// hold are held (Options.Reentrant): the lease goes on then. ErrLost,
-// ErrReleased, ErrClosed if it had ended before; ErrUnavailable if the outcome is
-// unknown: then the lease has ended, and the name is free after the TTL.
+// Errors: ErrUnsupported if the store cannot detach a hold from its process, and
+// ErrInvalid for an upgradeable lease, and while other leases of the same hold
+// are held (Options.Reentrant): the lease goes on then. ErrLost, ErrReleased,
+// ErrClosed if it had ended before; ErrUnavailable if the outcome is unknown:
+// then the lease has ended, and the name is free after the TTL.
 func (l *Lease) Detach() (Ref, error) {
 	r, err := l.engine().Detach()
 	return Ref{
@@ -96,10 +98,10 @@ func (l *Lease) Detach() (Ref, error) {
 	}, err
 }
 
-// Adopt goes on with a hold that another process, or this one, has detached.
-// The token stays; the TTL, the owner and how it is renewed are this Locker's,
-// and its MaxHold counts from now. ctx bounds the waiting for the store's
-// answer: if it ends before, what was adopted is given back.
+// Adopt goes on with a hold that another process, or this one, has detached. The token
+// stays; the TTL, the owner and how it is renewed are this Locker's, and its MaxHold
+// counts from now. ctx bounds the waiting for the store's answer: if it ends before,
+// the adopted hold is released.
 //
 // A hold can be adopted once: a second Adopt gets ErrLost, as does one that comes after
 // the hold has expired. The other errors: ErrInvalid if the ref is not one,

@@ -45,7 +45,7 @@ func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 
 // Leases granted at different times are renewed together where that is only a
 // little early.
-func TestRule4_WhatIsNearlyDueGoesWithTheRest(t *testing.T) {
+func TestRule4_AHoldThatIsNearlyDueJoinsTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -61,7 +61,7 @@ func TestRule4_WhatIsNearlyDueGoesWithTheRest(t *testing.T) {
 
 // What was renewed in one call is so each time, also where some calls wait for others: a store may
 // keep that by one write.
-func TestRule4_WhatWasRenewedTogetherIsAgain(t *testing.T) {
+func TestRule4_HoldsRenewedTogetherStayTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5500 // in six calls, more than are under way at a time
 		s := newLink(t)
@@ -96,7 +96,7 @@ func TestRule4_WhatWasRenewedTogetherIsAgain(t *testing.T) {
 	})
 }
 
-func TestRule4_GoroutinesStayFewThoughTheStoreHangs(t *testing.T) {
+func TestRule4_GoroutinesStayFewWhileTheStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
 		s := newLink(t)
@@ -170,7 +170,7 @@ func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
 
 // A renewal that had to wait for its turn is not sent for a lease that ended
 // meanwhile: it would keep the name from the next.
-func TestRule4_WhatEndsBeforeItsBatchIsSentIsNotRenewed(t *testing.T) {
+func TestRule4_AHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{TTL: 8 * time.Second})

@@ -117,7 +117,7 @@ func TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay(t *testing.T) {
 }
 
 // B72, and what else is told before anything is sent.
-func TestRenewByHand_WhatIsOverDoesNotComeBack(t *testing.T) {
+func TestRenewByHand_AnEndedLeaseDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.desc.MinTTL, s.desc.MaxTTL = time.Second, time.Hour
@@ -153,7 +153,7 @@ func TestRenewByHand_WhatIsOverDoesNotComeBack(t *testing.T) {
 }
 
 // B73.
-func TestRenewByHand_NotOursIsLostAtOnce(t *testing.T) {
+func TestRenewByHand_AForeignHoldIsLostAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := byHandLease(t, s)
@@ -221,7 +221,7 @@ func TestRenewByHand_ItsContextBoundsTheTrying(t *testing.T) {
 }
 
 // A caller who leaves leaves at once, though the store hangs.
-func TestRenewByHand_WhoLeavesDoesNotWaitForTheStore(t *testing.T) {
+func TestRenewByHand_ACallerThatLeavesDoesNotWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := byHandLease(t, s)
@@ -263,7 +263,7 @@ func TestRenewByHand_ANotificationGrantsNothing(t *testing.T) {
 
 // A minimum hold counts only once its token was shown, so that it is renewed
 // once, before the caller has the lease.
-func TestRenewByHand_AMinHoldIsShownAllTheSame(t *testing.T) {
+func TestRenewByHand_AMinHoldIsStillShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{NoRenew: On, MinHold: time.Minute})
@@ -379,7 +379,7 @@ func TestRenewByHand_InAStorm(t *testing.T) {
 }
 
 // In a session that keeps positions a grant lasts for as long as that: it is renewed before the caller has it, once.
-func TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL(t *testing.T) {
+func TestRenewByHand_AfterAWaitInASessionTheTTLIsWhole(t *testing.T) {
 	for _, polls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -403,7 +403,7 @@ func TestRenewByHand_WhoHasWaitedInASessionHasTheWholeTTL(t *testing.T) {
 }
 
 // A store that compares and swaps can have a claim wait within its first ask: that is in the session that keeps positions, too.
-func TestRenewByHand_WhoHasWaitedWithinAnAskHasTheWholeTTL(t *testing.T) {
+func TestRenewByHand_AfterAWaitWithinAnAskTheTTLIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		on := struct{ store.Store }{askedInSession{newLink(t)}} // it notifies nobody, so the first ask may wait
 		l := take(t, t.Context(), locker(t, on, &Options{NoRenew: On}).Mutex("a").Lock)

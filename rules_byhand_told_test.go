@@ -7,7 +7,7 @@ import (
 )
 
 // Rule 3: a store may give a hold that nobody renews by itself an expiry of its own.
-func TestRenewByHand_TheStoreIsToldSo(t *testing.T) {
+func TestRenewByHand_TheStoreIsInformed(t *testing.T) {
 	for name, o := range map[string]*Options{"by hand": {NoRenew: On}, "by itself": nil, "a minimum hold": {NoRenew: On, MinHold: time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

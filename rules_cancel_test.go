@@ -14,7 +14,7 @@ import (
 )
 
 // B112: the ask runs on, and what it brings is given back when it is answered.
-func TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswered(t *testing.T) {
+func TestClaimOperationsNeverOverlap_ACanceledAskIsWithdrawn(t *testing.T) {
 	for name, how := range map[string]func(*Lock, context.Context) (*Lease, error){
 		"Lock": (*Lock).Lock, "TryLock": (*Lock).TryLock,
 	} {
@@ -46,7 +46,7 @@ func TestOperationsOnOneClaimNeverOverlap_ACancelledAskIsWithdrawnWhenItWasAnswe
 }
 
 // B111, B112.
-func TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing(t *testing.T) {
+func TestClaimOperationsNeverOverlap_ACanceledWaitLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: 100 * time.Millisecond} })
@@ -70,7 +70,7 @@ func TestOperationsOnOneClaimNeverOverlap_ACancelledWaitLeavesNothing(t *testing
 
 // A cancelled wait is withdrawn while a look is under way: after the look, and
 // once.
-func TestOperationsOnOneClaimNeverOverlap_ACancelledPoll(t *testing.T) {
+func TestClaimOperationsNeverOverlap_ACanceledPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -93,7 +93,7 @@ func TestOperationsOnOneClaimNeverOverlap_ACancelledPoll(t *testing.T) {
 
 // A withdrawal that is indeterminate is repeated; what it does not reach dies with
 // its time.
-func TestOperationsOnOneClaimNeverOverlap_WhatCannotBeWithdrawnDies(t *testing.T) {
+func TestClaimOperationsNeverOverlap_AFailedWithdrawalExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -114,7 +114,7 @@ func TestOperationsOnOneClaimNeverOverlap_WhatCannotBeWithdrawnDies(t *testing.T
 
 // Everything at once, with delays and losses and callers that leave: the link
 // fails the test when two operations of one claim overlap.
-func TestOperationsOnOneClaimNeverOverlap_InAStorm(t *testing.T) {
+func TestClaimOperationsNeverOverlap_InAStorm(t *testing.T) {
 	for _, kind := range []string{"notifications", "looks", "neither"} {
 		t.Run(kind, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -91,7 +91,7 @@ func TestRule1_TheAnswerCarriesTheInstantAndTheTTL(t *testing.T) {
 	})
 }
 
-func TestRule1_AGrantAnsweredAfterItsOwnDeadlineIsAskedForAgain(t *testing.T) {
+func TestRule1_AGrantAnsweredAfterItsDeadlineIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -165,7 +165,7 @@ func TestRule1_TheTimeSuspendedCounts(t *testing.T) {
 	})
 }
 
-func TestRule2_ATimerEndsTheLeaseThoughARenewalHangs(t *testing.T) {
+func TestRule2_ATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		hang := make(chan struct{})
@@ -243,7 +243,7 @@ func TestRule2_TheClockIsReadBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-func TestRule2_AfterASuspendTheLossIsToldWithinASecond(t *testing.T) {
+func TestRule2_AfterASuspendTheLossIsReportedInASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lock(t, locker(t, newLink(t), nil), "a")
 		time.Sleep(5*time.Second + 300*time.Millisecond)
@@ -261,7 +261,7 @@ func TestRule2_AfterASuspendTheLossIsToldWithinASecond(t *testing.T) {
 
 // Stores with a clock a year off change nothing: only durations cross the
 // contract.
-func TestRule9_TheStoresClockIsNeverComparedWithOurs(t *testing.T) {
+func TestRule9_TheStoresClockIsNeverComparedWithTheLocal(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, off := range []time.Duration{-year, year} {
 		synctest.Test(t, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestClose_TakesFiveSecondsHoweverManyLeases(t *testing.T) {
 	}
 }
 
-func TestClose_TakesFiveSecondsThoughTheDriverHangs(t *testing.T) {
+func TestClose_TakesFiveSecondsWhileTheDriverHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tellsClose{link: newLink(t)}
 		l := opened(t, s, nil)
@@ -143,7 +143,7 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 	})
 }
 
-func TestClose_SaysHowManyWereNotGivenBack(t *testing.T) {
+func TestClose_SaysHowManyWereNotReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errClose := errors.New("the store does not close")
 		s := &tellsClose{link: newLink(t), err: errClose}
@@ -173,7 +173,7 @@ func TestClose_SaysHowManyWereNotGivenBack(t *testing.T) {
 }
 
 // Holds that All is just making the caller's are with nobody else.
-func TestClose_CountsWhatAllHasJustGot(t *testing.T) {
+func TestClose_CountsLeasesThatAllJustAcquired(t *testing.T) {
 	for failing, want := range map[bool]string{true: ": 3 of 3 leases", false: ""} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)

@@ -12,7 +12,7 @@ import (
 // Where nobody listens at the store's address the caller is told within a second.
 
 // Nobody listens: that is soon clear. Who has a position keeps it all the same.
-func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
+func TestOutage_AClosedPortIsReportedWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		down(s, fmt.Errorf("ask: %w", errRefused))
@@ -37,7 +37,7 @@ func TestOutage_AClosedPortIsToldWithinASecond(t *testing.T) {
 	})
 }
 
-func TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed(t *testing.T) {
+func TestOutage_AWaiterKeepsItsPositionAtAClosedPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -53,7 +53,7 @@ func TestOutage_WhoHasAPositionKeepsItWhileThePortIsClosed(t *testing.T) {
 
 // So do all others that are there: those in line behind it are told, those who
 // come later too.
-func TestOutage_AClosedPortIsToldToTheLineBehindAPosition(t *testing.T) {
+func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -85,7 +85,7 @@ func TestOutage_AClosedPortIsToldToTheLineBehindAPosition(t *testing.T) {
 }
 
 // A call that asks for no new hold is told as soon, if it waits for none.
-func TestOutage_AClosedPortIsToldToAdoptAndUpgrade(t *testing.T) {
+func TestOutage_AClosedPortIsReportedToAdoptAndUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

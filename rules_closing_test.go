@@ -60,7 +60,7 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 	})
 }
 
-func TestRule8_CloseEndsAllLeasesAtOnceThoughTheStoreHangs(t *testing.T) {
+func TestRule8_CloseEndsAllLeasesAtOnceWhileTheStoreHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := opened(t, s, &Options{TTL: 6 * time.Second})
@@ -210,7 +210,7 @@ type closing struct {
 
 func (s *closing) Close() error { s.closed++; return s.err }
 
-func TestRule8_CloseClosesTheStoreOnceAndTellsItsError(t *testing.T) {
+func TestRule8_CloseClosesTheStoreOnceAndReturnsItsError(t *testing.T) {
 	s := &closing{Store: memstore.New(), err: errors.New("it creaks")}
 	locks, err := New(s, nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // when the test says so.
 type session struct {
 	*link
-	told func(store.ID, error)
+	reported func(store.ID, error)
 }
 
 // eternity stands for no TTL in the store behind the link.
@@ -34,7 +34,7 @@ func newSession(t testing.TB) *session {
 	return s
 }
 
-func (s *session) TellLosses(told func(store.ID, error)) { s.told = told }
+func (s *session) TellLosses(reported func(store.ID, error)) { s.reported = reported }
 
 func (s *session) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if c.TTL != 0 {
@@ -64,7 +64,7 @@ func (s *session) Renew(ctx context.Context, holds []store.Hold) []store.Renewal
 // lose lets the store lose the lease, and tells the engine of it.
 func (s *session) lose(l *Lease) {
 	s.mem.Break(l.Name())
-	s.told(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session is gone", ErrLost))
+	s.reported(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session is gone", ErrLost))
 }
 
 func TestEndless_LastsUntilItIsReleased(t *testing.T) {
@@ -87,7 +87,7 @@ func TestEndless_LastsUntilItIsReleased(t *testing.T) {
 	})
 }
 
-func TestEndless_ALossThatIsToldEndsTheLeaseAtOnce(t *testing.T) {
+func TestEndless_AReportedLossEndsTheLeaseAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		locks := locker(t, s, nil)
@@ -112,13 +112,13 @@ func TestEndless_ALossThatIsToldEndsTheLeaseAtOnce(t *testing.T) {
 }
 
 // A driver's own timeout, which matches the end of a context, is not the caller's.
-func TestEndless_ALossThatIsToldMatchesNoContext(t *testing.T) {
+func TestEndless_AReportedLossMatchesNoContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		l := lock(t, locker(t, s, nil), "a")
 		ctx := l.Context(t.Context())
 		s.mem.Break("a")
-		s.told(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, errLink, context.DeadlineExceeded))
+		s.reported(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, errLink, context.DeadlineExceeded))
 		for _, err := range []error{context.Cause(ctx), l.Release()} {
 			is(t, err, ErrLost, errLink)
 			isNot(t, err, context.DeadlineExceeded, context.Canceled)
@@ -127,7 +127,7 @@ func TestEndless_ALossThatIsToldMatchesNoContext(t *testing.T) {
 }
 
 // The connection breaks when the grant is on its way to us.
-func TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce(t *testing.T) {
+func TestEndless_ALossReportedBeforeTheGrantIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		s.on(func(c *call) fate {
@@ -136,7 +136,7 @@ func TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce(t *testing.T) {
 			}
 			time.AfterFunc(time.Millisecond, func() {
 				s.mem.Break("a")
-				s.told(c.id, ErrLost)
+				s.reported(c.id, ErrLost)
 			})
 			return fate{back: 2 * time.Millisecond}
 		})
@@ -150,7 +150,7 @@ func TestEndless_ALossToldBeforeTheGrantIsReadIsFoundAtOnce(t *testing.T) {
 	})
 }
 
-func TestEndless_TheStoreIsAskedNowAndThen(t *testing.T) {
+func TestEndless_TheStoreIsPolledNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		start := time.Now()
@@ -213,7 +213,7 @@ func TestEndless_MaxHoldEndsIt(t *testing.T) {
 	})
 }
 
-func TestEndless_AWaiterGetsInHoweverLongItTook(t *testing.T) {
+func TestEndless_AWaiterIsGrantedHoweverLongItTook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -276,13 +276,13 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 }
 
 // Such as one that something was put around, which forgot that.
-func TestEndless_AStoreThatTellsNoLossesIsRefused(t *testing.T) {
+func TestEndless_AStoreThatReportsNoLossesIsRefused(t *testing.T) {
 	if _, err := New(struct{ store.Store }{newSession(t)}, nil); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("error %v, want ErrInvalid", err)
 	}
 }
 
-func TestEndless_ARefusalTellsNoTimesThatNobodyKnows(t *testing.T) {
+func TestEndless_ARefusalReturnsNoUnknownTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
 		l := lock(t, locker(t, s, &Options{Owner: Owner{Host: "web-3", PID: 4711, Program: "backup"}}), "a")

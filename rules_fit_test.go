@@ -265,7 +265,7 @@ func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
 }
 
 // A mistake is told at once, also while others of the process wait.
-func TestRule6_AnotherLimitIsToldAtOnce(t *testing.T) {
+func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T, *link, *Locker){
 		"while others wait": func(t *testing.T, s *link, locks *Locker) {
 			other(t, s.mem, "a", time.Hour)
@@ -356,7 +356,7 @@ func pollsOfMany(t *testing.T, trip time.Duration) {
 }
 
 // On a server that does not answer those polls delay no others for long.
-func TestRule5_PollsThatAreNotAnsweredDelayNoOthersForLong(t *testing.T) {
+func TestRule5_UnansweredPollsDelayNoOthersForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

@@ -16,7 +16,7 @@ import (
 
 // Some names get no answer, as those on a frozen server of a cluster: all others
 // stay held, however many there are and whenever they were taken.
-func TestRule4_WhatIsUnansweredDelaysNoOthersRenewal(t *testing.T) {
+func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
 	for what, o := range map[string]*Options{
 		"at a third": {TTL: 9 * time.Second},
 		"at a half":  {TTL: 1 << 33, RenewEvery: 1 << 32},

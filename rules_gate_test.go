@@ -87,7 +87,7 @@ func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	})
 }
 
-func TestRule6_ACancelledHeadLeavesItsPositionToTheNext(t *testing.T) {
+func TestRule6_ACanceledHeadLeavesItsPositionToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -108,7 +108,7 @@ func TestRule6_ACancelledHeadLeavesItsPositionToTheNext(t *testing.T) {
 
 // The head leaves in the same instant in which the next one gives up: whoever
 // is let in and does not want to passes it on.
-func TestRule6_WhoIsLetInAndHasLeftPassesItOn(t *testing.T) {
+func TestRule6_AnAdmittedWaiterThatLeftAdmitsTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -157,7 +157,7 @@ func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
 
 // A wait at the gate ends by its own time, and says who was in the way of the
 // head.
-func TestRule6_AWaitAtTheGateIsBoundedAndSaysWhoHolds(t *testing.T) {
+func TestRule6_ALocalWaitIsBoundedAndReportsTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -172,7 +172,7 @@ func TestRule6_AWaitAtTheGateIsBoundedAndSaysWhoHolds(t *testing.T) {
 	})
 }
 
-func TestRule6_ATryIsNeverHeldUpByTheGate(t *testing.T) {
+func TestRule6_ATryNeverWaitsInTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -185,7 +185,7 @@ func TestRule6_ATryIsNeverHeldUpByTheGate(t *testing.T) {
 	})
 }
 
-func TestRule6_NothingIsKeptForNamesThatNobodyWaitsFor(t *testing.T) { // B117
+func TestRule6_NothingIsKeptForNamesWithoutWaiters(t *testing.T) { // B117
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

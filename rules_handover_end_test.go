@@ -117,7 +117,7 @@ func TestHandOver_NothingIsHandedOnWhileAReleaseIsUnderWay(t *testing.T) {
 
 // Who gives up waiting for a hold of his own process is told who has it, as if
 // the store had said it.
-func TestHandOver_WhoGivesUpIsToldWhoHolds(t *testing.T) {
+func TestHandOver_AWaiterThatGivesUpGetsTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, &Options{Note: "me"})
@@ -139,7 +139,7 @@ func TestHandOver_WhoGivesUpIsToldWhoHolds(t *testing.T) {
 }
 
 // A waiter that leaves in the very moment in which it is handed the name.
-func TestHandOver_CancelledInTheSameMomentLosesNothing(t *testing.T) {
+func TestHandOver_CanceledInTheSameMomentLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inProcess := range []bool{false, true} {
 			s := newLink(t)
@@ -172,7 +172,7 @@ func TestHandOver_CancelledInTheSameMomentLosesNothing(t *testing.T) {
 }
 
 // A lease that its waiter never sees goes on to the next, or back to the store.
-func TestHandOver_WhatAWaiterThatHasLeftIsHandedGoesOn(t *testing.T) {
+func TestHandOver_AHoldHandedToAWaiterThatLeftGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -258,7 +258,7 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 
 // After a while in which nobody else came the block of a lease is as good as
 // new for who comes next, and what of it was not used is given back.
-func TestHandOver_WhatIsLeftOfABlockIsGivenBack(t *testing.T) {
+func TestHandOver_TheRestOfABlockIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

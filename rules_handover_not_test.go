@@ -33,7 +33,7 @@ func TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft(t *testing.T) {
 	})
 }
 
-func TestHandOver_WhoAsksForSomethingElseAsksTheStore(t *testing.T) {
+func TestHandOver_AClaimForSomethingElseAsksTheStore(t *testing.T) {
 	for name, o := range map[string]*Options{
 		"another TTL":  {TTL: 7 * time.Second},
 		"a lock delay": {LockDelay: time.Second},
@@ -126,7 +126,7 @@ func TestHandOver_ASemaphoreIsHandedOnOnlyAsAWhole(t *testing.T) {
 }
 
 // Its time is what its owner says then, which is not what the next asked for.
-func TestHandOver_WhatIsRenewedByHandIsNotHandedOn(t *testing.T) {
+func TestHandOver_AHoldRenewedByHandIsNotHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

@@ -24,7 +24,7 @@ func (w *waiter) handed() *Lease {
 	}
 }
 
-func TestHandOver_GoesToTheNextWithoutAWordToTheStore(t *testing.T) {
+func TestHandOver_GoesToTheNextWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -52,7 +52,7 @@ func TestHandOver_GoesToTheNextWithoutAWordToTheStore(t *testing.T) {
 
 // A writer waits elsewhere all the while: its token is larger than those of all
 // who are handed the name before it, and so is that of an upgrade after it.
-func TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades(t *testing.T) {
+func TestHandOver_TokensGrowAcrossProcessesAndUpgrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks, elsewhere := locker(t, withNotifications{s}, nil), locker(t, withNotifications{linkTo(t, s.mem)}, nil)
@@ -94,7 +94,7 @@ func TestHandOver_TokensIncreaseAcrossProcessesHandOversAndUpgrades(t *testing.T
 	})
 }
 
-func TestHandOver_AnotherProcessGetsInWithinTheTimes(t *testing.T) {
+func TestHandOver_AnotherProcessIsGrantedWithinTheTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, o := range []*Options{nil, {HandOver: &HandOver{Times: 5, For: time.Hour}}} {
 			s := newLink(t)
@@ -124,7 +124,7 @@ func TestHandOver_AnotherProcessGetsInWithinTheTimes(t *testing.T) {
 	})
 }
 
-func TestHandOver_AnotherProcessGetsInWithinTheTime(t *testing.T) {
+func TestHandOver_AnotherProcessIsGrantedWithinTheTime(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -276,7 +276,7 @@ func TestHandOver_MaxHoldIsEachLeasesOwn(t *testing.T) {
 }
 
 // The one before was to have it for a while only; who comes next is not.
-func TestHandOver_MaxHoldOfTheOneBeforeEndsNobodyElse(t *testing.T) {
+func TestHandOver_MaxHoldOfOneLeaseEndsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -291,7 +291,7 @@ func TestHandOver_MaxHoldOfTheOneBeforeEndsNobodyElse(t *testing.T) {
 }
 
 // A try takes nothing from those who wait here, and is handed nothing.
-func TestHandOver_ATryIsRefusedWhileTheNameGoesRound(t *testing.T) {
+func TestHandOver_ATryIsRefusedDuringHandOvers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

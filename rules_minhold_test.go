@@ -93,7 +93,7 @@ func TestMinHold_CallerLeftWhileSeveralAreShown(t *testing.T) {
 }
 
 // The store grants, and refuses to keep the minimum: the caller gets its error, and the name is free.
-func TestMinHold_WhatCannotBeShownIsGivenBack(t *testing.T) {
+func TestMinHold_AHoldThatCannotBeShownIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -150,7 +150,7 @@ func TestMinHold_IsNotKeptForLeasesThatWereNotUsed(t *testing.T) {
 }
 
 // That says nothing of what was done under other leases of the same hold.
-func TestMinHold_IsKeptForWhoUsedAnotherLease(t *testing.T) {
+func TestMinHold_IsKeptIfAnotherLeaseWasUsed(t *testing.T) {
 	for _, how := range []string{"inner first", "inner last"} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)

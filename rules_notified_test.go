@@ -101,7 +101,7 @@ func TestRule5_ANotifiedLeaseLastsAsLongAsThePositionDoes(t *testing.T) {
 }
 
 // A store may spare requests for who waits if it is refused. Who only tries is to be told for sure.
-func TestTheStoreIsToldWhetherATryIsGoingToWait(t *testing.T) {
+func TestTheStoreKnowsWhetherATryWillWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -130,7 +130,7 @@ func slowSecondAsk(s *link, d time.Duration) {
 	})
 }
 
-func TestRule5_ANotifiedLeaseIsRenewedAtOnceWhenAThirdIsPast(t *testing.T) {
+func TestRule5_ANotifiedLeaseIsRenewedAtOnceIfAThirdHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slowSecondAsk(s, 4*time.Second)
@@ -146,7 +146,7 @@ func TestRule5_ANotifiedLeaseIsRenewedAtOnceWhenAThirdIsPast(t *testing.T) {
 	})
 }
 
-func TestRule5_ANotificationIsUsedWithoutAPollOnlyWhileHalfThePositionIsLeft(t *testing.T) {
+func TestRule5_ANotificationSparesAPollForHalfThePosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slowSecondAsk(s, 5100*time.Millisecond)

@@ -73,7 +73,7 @@ func passed(all []turn, one turn) (own, others int) {
 // Order of arrival inside a process; between processes, of the head of each. One
 // that has k of its own process before it is passed by at most one turn of each
 // other process for each of these, and one more where the name is handed on.
-func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
+func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 	const processes, claims = 3, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
 	write := func(ctx context.Context, l *Locker, _ int) (*Lease, error) { return l.Mutex("a").Lock(ctx) }
@@ -113,7 +113,7 @@ func TestRule6_WhoCanBePassedByHowMany(t *testing.T) {
 // over. Readers that come one after another are one turn of their process, and so
 // is a writer: one with g turns of its own process before it is passed by at most
 // g+1 turns of each other process.
-func TestRule6_WhoCanBePassedByHowManyReaders(t *testing.T) {
+func TestRule6_AWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) {
 	const processes, readers, claims = 3, 4, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
 	writes := func(i int) bool { return i%(readers+1) == readers }

@@ -24,7 +24,7 @@ var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("c
 // down fails every call with the error.
 func down(s *link, err error) { s.on(func(*call) fate { return fate{fail: err} }) }
 
-func TestOutage_AllWhoWaitForTheNameAreToldAtOnce(t *testing.T) {
+func TestOutage_IsReportedToAllWaitersAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		down(s, errLink)
@@ -42,7 +42,7 @@ func TestOutage_AllWhoWaitForTheNameAreToldAtOnce(t *testing.T) {
 }
 
 // Also those who wait behind one that has a position, when that has lapsed.
-func TestOutage_WhoWaitsBehindAPositionIsToldWhenItHasLapsed(t *testing.T) {
+func TestOutage_IsReportedToTheLocalQueueWhenAPositionLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -66,7 +66,7 @@ func TestOutage_WhoWaitsBehindAPositionIsToldWhenItHasLapsed(t *testing.T) {
 }
 
 // Once the store is back everything goes on.
-func TestOutage_ThatEndsInTimeIsNotTold(t *testing.T) {
+func TestOutage_ThatEndsInTimeIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -83,7 +83,7 @@ func TestOutage_ThatEndsInTimeIsNotTold(t *testing.T) {
 }
 
 // Law 7 of the records: a store that answers, though others are always first, is not away. Whoever waits waits on.
-func TestOutage_LostRacesAreNone(t *testing.T) {
+func TestOutage_LostRacesAreNoOutage(t *testing.T) {
 	for _, notifies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -135,7 +135,7 @@ func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
 	}
 }
 
-func TestOutage_ACancelledCallerIsToldTheCause(t *testing.T) {
+func TestOutage_ACanceledCallerGetsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		down(s, errLink)
@@ -171,7 +171,7 @@ func TestOutage_SilenceIsACauseAfterAWhile(t *testing.T) {
 }
 
 // After an answer nothing is said of what was before.
-func TestOutage_ThatIsOverIsNotTold(t *testing.T) {
+func TestOutage_ThatHasEndedIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -210,7 +210,7 @@ func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
 
 // A driver wraps the end of the context that it was given, which is the
 // engine's own, or a timeout of its own that matches it.
-func TestOutage_AContextOfTheEngineIsNotTheCallers(t *testing.T) {
+func TestOutage_TheEnginesContextIsNotTheCallers(t *testing.T) {
 	for name, err := range map[string]error{
 		"bare":          context.DeadlineExceeded,
 		"cancelled":     context.Canceled,
@@ -295,7 +295,7 @@ func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
 }
 
 // The newest cause is told, not that the last try had no time left.
-func TestOutage_TheNewestCauseIsTold(t *testing.T) {
+func TestOutage_TheNewestCauseIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		full := errors.New("disk full")
@@ -319,7 +319,7 @@ func TestOutage_TheNewestCauseIsTold(t *testing.T) {
 
 // Those that are inside together have no position yet: they are told with the
 // first of them, and not each after five seconds of its own.
-func TestOutage_AllInsideAreToldAtOnce(t *testing.T) {
+func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 	type claimer = func(context.Context) (*Lease, error)
 	for name, claim := range map[string]func(*Locker) claimer{
 		"RLock": func(l *Locker) claimer { return l.RWMutex("a").Read().Lock },
@@ -369,7 +369,7 @@ func TestOutage_AllInsideAreToldAtOnce(t *testing.T) {
 
 // At one instant some give up, others get in for them, and the first is told: none
 // of them stays inside.
-func TestOutage_WhoGetsInAsItIsToldLeavesNothing(t *testing.T) {
+func TestOutage_AWaiterAdmittedAsItIsReportedLeavesNothing(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -436,7 +436,7 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 }
 
 // The same of an upgrade.
-func TestOutage_OfAnUpgradeIsToldWithTheDeadline(t *testing.T) {
+func TestOutage_OfAnUpgradeIsReportedWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -460,7 +460,7 @@ func TestOutage_OfAnUpgradeIsToldWithTheDeadline(t *testing.T) {
 }
 
 // And of several names, while their tokens are shown.
-func TestOutage_WhileSeveralAreShownIsToldWithTheDeadline(t *testing.T) {
+func TestOutage_WhileSeveralAreShownIsReportedWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {

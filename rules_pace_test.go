@@ -35,7 +35,7 @@ func crowd(t *testing.T, mem *memstore.Store, many int, hold time.Duration) (lin
 }
 
 // A crowd of those that poll is cheap: who is behind others polls as much less often.
-func TestRule5_WhoWaitsBehindManyPollsSeldom(t *testing.T) {
+func TestRule5_AWaiterBehindManyPollsSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		o := other(t, mem, "a", time.Hour)
@@ -109,7 +109,7 @@ func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
 }
 
 // Who polls, and is told by that since when its position lasts, need not ask to keep it.
-func TestRule5_APollThatTellsOfThePositionSparesTheAsk(t *testing.T) {
+func TestRule5_APollThatConfirmsThePositionSparesTheAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
@@ -124,7 +124,7 @@ func TestRule5_APollThatTellsOfThePositionSparesTheAsk(t *testing.T) {
 }
 
 // Those in line in the process learn from its polls who holds.
-func TestRule5_APollTellsThoseInLineWhoHolds(t *testing.T) {
+func TestRule5_APollReportsTheHolderToTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		first := other(t, s.mem, "a", time.Hour)

@@ -26,7 +26,7 @@ func take(t testing.TB, ctx context.Context, lock func(context.Context) (*Lease,
 	return l
 }
 
-func TestReentry_WhatALeaseCoversIsEnteredAgainAtNoRoundTrip(t *testing.T) {
+func TestReentry_ACoveredClaimTakesNoRoundTrip(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := reentrant(t, withNotifications{s})
@@ -69,7 +69,7 @@ func TestReentry_WhatALeaseCoversIsEnteredAgainAtNoRoundTrip(t *testing.T) {
 	})
 }
 
-func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
+func TestReentry_AnUncoveredClaimIsADeadlockAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := reentrant(t, withNotifications{s})
@@ -104,7 +104,7 @@ func TestReentry_WhatALeaseDoesNotCoverIsADeadlockAtOnce(t *testing.T) {
 }
 
 // Slots never re-enter: what is asked for under a lease of slots is more slots.
-func TestReentry_SlotsAreAskedForAnew(t *testing.T) {
+func TestReentry_SlotsDoNotReenter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		sem := reentrant(t, withNotifications{s}).Semaphore("s", 3)
@@ -176,7 +176,7 @@ func TestReentry_AReaderEntersAgainWhileAWriterWaits(t *testing.T) {
 	})
 }
 
-func TestReentry_TheLastReleaseGivesTheNameBackInWhateverOrder(t *testing.T) {
+func TestReentry_TheLastReleaseInAnyOrderGivesTheNameBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		m := reentrant(t, withNotifications{s}).Mutex("a")
@@ -240,7 +240,7 @@ func TestReentry_AllLeasesOfAHoldAreLostTogether(t *testing.T) {
 }
 
 // The prover found it: a process that had stood still entered again before its timers ran, and had another token.
-func TestReentry_UnderALostLeaseNothingIsClaimedThoughItsTimerIsLate(t *testing.T) {
+func TestReentry_ALostLeaseWithALateTimerClaimsNothing(t *testing.T) {
 	for _, reentrant := range []Switch{On, Off} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -280,7 +280,7 @@ func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
 }
 
 // Only who has released all leases says that the work has ended.
-func TestReentry_ABrokenHoldIsGivenBackByTheLastRelease(t *testing.T) {
+func TestReentry_ABrokenHoldIsFreedByTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		m := reentrant(t, s).Mutex("a")

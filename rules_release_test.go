@@ -190,7 +190,7 @@ func TestRule7_AfterALossNothingIsSent(t *testing.T) {
 }
 
 // The store's word reaches a renewal after the release has begun.
-func TestRule7_ALossToldToTheRenewalInFlightIsTold(t *testing.T) {
+func TestRule7_ALossReturnedToARenewalInFlightIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -252,7 +252,7 @@ func TestRule7_ConcurrentReleasesSendOne(t *testing.T) {
 
 // An operator's break is told by the release's answer only if a renewal was
 // told it; the entry itself can still be given back.
-func TestRule7_ABrokenHoldCanBeGivenBack(t *testing.T) {
+func TestRule7_ABrokenHoldCanBeReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -267,7 +267,7 @@ func TestRule7_ABrokenHoldCanBeGivenBack(t *testing.T) {
 
 // A hold that was broken stays in the way until it expires, as its owner may
 // still be at work; that he releases it says that he is not.
-func TestRule7_ABrokenHoldIsGivenBackWhenItIsReleased(t *testing.T) {
+func TestRule7_ABrokenHoldIsFreedWhenItIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")

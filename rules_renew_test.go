@@ -50,7 +50,7 @@ func TestRule3_RenewedAtAThirdOfTheTTL(t *testing.T) {
 }
 
 // A store may grant less than it was asked for: of that it is a third, too.
-func TestRule3_WhatIsGrantedForLessIsRenewedSooner(t *testing.T) {
+func TestRule3_AShorterGrantIsRenewedSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(*call) fate {
@@ -137,7 +137,7 @@ func TestRule3_ARefusalThatIsNotALossIsRetried(t *testing.T) {
 }
 
 // B73, B75, B63.
-func TestRule3_NotYoursIsLostAtOnce(t *testing.T) {
+func TestRule3_AForeignHoldIsLostAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -156,7 +156,7 @@ func TestRule3_NotYoursIsLostAtOnce(t *testing.T) {
 	})
 }
 
-func TestRule3_TheReasonOfABreakIsTold(t *testing.T) {
+func TestRule3_TheReasonOfABreakIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, s, nil), "a")
@@ -203,7 +203,7 @@ func TestRule3_ARenewalWhoseAnswerIsLostCosts(t *testing.T) {
 	})
 }
 
-func TestMaxHold_IsLostAndGivenBackAtItsEnd(t *testing.T) {
+func TestMaxHold_IsLostAndReleasedAtItsEnd(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, &Options{MaxHold: 65 * time.Second})
@@ -227,7 +227,7 @@ func TestMaxHold_IsLostAndGivenBackAtItsEnd(t *testing.T) {
 
 // A thousand leases with every fault that a link has: whoever is told Valid is
 // alone, by the store's own account.
-func TestRule3_ValidIsNeverTrueOfWhatTheStoreGaveAway(t *testing.T) {
+func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {

@@ -63,7 +63,7 @@ func TestShutdown_WaitsForLeasesAndRenewsThem(t *testing.T) {
 	})
 }
 
-func TestShutdown_WaitsForADoWhoseLeaseIsOver(t *testing.T) {
+func TestShutdown_WaitsForADoWhoseLeaseHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, s, nil)
@@ -89,7 +89,7 @@ func TestShutdown_WaitsForADoWhoseLeaseIsOver(t *testing.T) {
 	})
 }
 
-func TestShutdown_WhenItsContextEndsClosesAllTheSame(t *testing.T) {
+func TestShutdown_ClosesWhenItsContextEnds(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, s, nil)
@@ -129,7 +129,7 @@ func TestShutdown_OfNothingClosesAtOnce(t *testing.T) {
 	})
 }
 
-func TestShutdown_ACloseBesideItEndsTheWaiting(t *testing.T) {
+func TestShutdown_AConcurrentCloseEndsTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		errClose := errors.New("it creaks")
 		s := &tellsClose{link: newLink(t), err: errClose}
@@ -172,7 +172,7 @@ func TestShutdown_TheFirstContextThatEndsClosesForAll(t *testing.T) {
 }
 
 // What is lost meanwhile is not waited for, nor what another process has now.
-func TestShutdown_WaitsForNoLeaseThatIsOver(t *testing.T) {
+func TestShutdown_WaitsForNoEndedLease(t *testing.T) {
 	for what, end := range map[string]func(*link, *Lease){
 		"lost":     func(s *link, l *Lease) { s.mem.Break("a") },
 		"detached": func(s *link, l *Lease) { _, _ = l.Detach() },
@@ -197,7 +197,7 @@ func TestShutdown_WaitsForNoLeaseThatIsOver(t *testing.T) {
 }
 
 // A leader leads until its function returns, and campaigns no more.
-func TestShutdown_ALeaderLeadsToTheEndAndNobodyElse(t *testing.T) {
+func TestShutdown_ALeaderFinishesAndNoOtherIsElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := opened(t, withNotifications{s}, nil)

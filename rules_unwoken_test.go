@@ -74,7 +74,7 @@ func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Durat
 
 // One of them looks for all of its kind, and for no other: a name with room for a
 // reader may have none for an upgradeable lock, and the other way about.
-func TestRule6_ReadersAndUpgradesWhereNobodyIsWoken(t *testing.T) {
+func TestRule6_ReadersAndUpgradesWithoutNotifications(t *testing.T) {
 	const most = 5 * time.Second // about 2 s are needed; 85 s when one looked for all kinds
 	for name, c := range map[string]struct {
 		each  mixture

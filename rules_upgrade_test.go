@@ -153,7 +153,7 @@ func TestUpgrade_APlainLeaseHasNone(t *testing.T) {
 }
 
 // B17 and the like.
-func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
+func TestUpgrade_AWaitForItselfIsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := reentrant(t, withNotifications{s})
@@ -189,7 +189,7 @@ func TestUpgrade_WhoWouldWaitForItselfIsTold(t *testing.T) {
 	})
 }
 
-func TestUpgrade_WhereTheStoreCannotItIsUnsupportedAtOnce(t *testing.T) {
+func TestUpgrade_OnAStoreWithoutThemIsUnsupportedAtOnce(t *testing.T) {
 	s := newLink(t)
 	s.desc.Lacks = map[store.Promise]string{store.PromiseUpgrade: "no way back"}
 	_, err := locker(t, s, nil).RWMutex("a").Upgradeable().Lock(t.Context())

@@ -15,7 +15,7 @@ import (
 
 // A caller who leaves has his answer at once; the hold is changed back until
 // that is answered, and who waited gets in.
-func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
+func TestUpgrade_ACanceledOneIsChangedBackUntilAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -63,7 +63,7 @@ func TestUpgrade_ACancelledOneIsChangedBackUntilThatIsAnswered(t *testing.T) {
 }
 
 // The grant of an upgrade and its cancel cross: the hold is as it was before.
-func TestUpgrade_AGrantThatNobodyWaitsForIsChangedBack(t *testing.T) {
+func TestUpgrade_AnAbandonedGrantIsChangedBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		rw := locker(t, s, nil).RWMutex("a")
@@ -168,7 +168,7 @@ func TestUpgrade_AnIndeterminateOneIsTriedAgainThenChangedBack(t *testing.T) {
 	})
 }
 
-func TestUpgrade_OfAStoreThatIsAwayIsTold(t *testing.T) {
+func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
@@ -213,7 +213,7 @@ func TestUpgrade_OfAStoreThatIsAwayIsTold(t *testing.T) {
 }
 
 // What the store refuses at once has changed nothing.
-func TestUpgrade_ADefiniteRefusalIsToldAndNothingIsChangedBack(t *testing.T) {
+func TestUpgrade_ADefiniteRefusalIsReturnedUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := upgradeableLease(t, locker(t, s, nil).RWMutex("a"))
@@ -357,7 +357,7 @@ func (s *forgetful) Renew(ctx context.Context, holds []store.Hold) []store.Renew
 	return answers
 }
 
-func TestUpgrade_OneThatTheStoreForgotIsALoss(t *testing.T) {
+func TestUpgrade_AForgottenHoldIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &forgetful{Store: memstore.New()}
 		locks := locker(t, s, &Options{TTL: 3 * time.Second})

@@ -40,7 +40,7 @@ func TestRule5_AnIndeterminateAskIsRepeatedThenWithdrawn(t *testing.T) {
 	}
 }
 
-func TestRule5_AnAskThatIsNotAnsweredIsIndeterminate(t *testing.T) {
+func TestRule5_AnUnansweredAskIsIndeterminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -59,7 +59,7 @@ func TestRule5_AnAskThatIsNotAnsweredIsIndeterminate(t *testing.T) {
 	})
 }
 
-func TestRule5_AKeptPlaceIsAskedForUntilItWouldLapse(t *testing.T) {
+func TestRule5_AKeptPositionIsAskedForUntilItWouldLapse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate {
@@ -185,7 +185,7 @@ func TestRule5_ALastAskBeforeTheContextEnds(t *testing.T) {
 }
 
 // B109, B115, B95: however long the pause of polls is.
-func TestRule5_AWaitEndsWithItsContextAndKeepsItsPositionUntilThen(t *testing.T) {
+func TestRule5_AWaitKeepsItsPositionUntilItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()
@@ -238,7 +238,7 @@ func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
 }
 
 // B35: the answer and the end of the context come at once.
-func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrGivenBack(t *testing.T) {
+func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		s.on(func(c *call) fate { return fate{back: time.Second} })
@@ -259,7 +259,7 @@ func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrGivenBack(t *testing.T) {
 }
 
 // B35, on a store that answers without leaving the caller's goroutine.
-func TestRule5_AnAnswerInProcessAfterTheEndOfTheContextIsGivenBack(t *testing.T) {
+func TestRule5_ASynchronousGrantAfterTheContextIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
 		locks := locker(t, mem, nil)

@@ -111,7 +111,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
 }
 
 // As behind a pooler: it is no outage, so it is told once and tried seldom.
-func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
+func TestRule5_WithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		s := newLink(t)
@@ -138,7 +138,7 @@ func TestRule5_WhereNobodyCanListenItIsSaidOnceAndTriedSeldom(t *testing.T) {
 
 // A try is for who may be woken later: where nobody can, it would be one more
 // statement for each claim that is refused.
-func TestRule5_WhereNobodyCanListenThePositionIsAskedForAtOnce(t *testing.T) {
+func TestRule5_WithoutNotificationsThePositionIsAskedForFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -295,7 +295,7 @@ func TestRule5_PollsBackOff(t *testing.T) {
 	})
 }
 
-func TestRule5_PollsReadAndAskOnlyWhenThereIsRoomOrAThirdIsOver(t *testing.T) {
+func TestRule5_PollsAskOnlyIfItFitsOrAThirdHasPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		start := time.Now()

@@ -23,11 +23,11 @@ func (l *Locker) RWMutex(name string) *RWMutex { return &RWMutex{l.engine, name}
 // Write is the name for one writer alone.
 func (m *RWMutex) Write() *Lock { return &Lock{m.l.Write(m.name)} }
 
-// Read is the name for a reader, beside other readers. Their tokens are distinct, in
-// no promised order among readers that overlap.
+// Read is the name for a reader, together with other readers. Their tokens are
+// distinct, in no promised order among readers that overlap.
 func (m *RWMutex) Read() *Lock { return &Lock{m.l.Read(m.name)} }
 
-// Upgradeable is the name for a reader, beside other readers, that can become the
-// writer: the only one that can write next. On a store without upgrades (redlock,
-// pgadvisory) the first call is ErrUnsupported.
+// Upgradeable is the name for a reader, together with other readers, that can
+// become the writer: it is the only one that can write next. On a store without
+// upgrades (redlock, pgadvisory) the first call is ErrUnsupported.
 func (m *RWMutex) Upgradeable() *UpgradeableLock { return &UpgradeableLock{m.l.Upgradeable(m.name)} }

@@ -6,18 +6,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// A Semaphore is one name with a number of slots, of which each holder has one
-// or more. A claim for more than is free holds up those that came later, so wide
-// claims do not starve. Claims of a process that fit into the semaphore together
-// do not wait for each other; see Order in the package documentation. It keeps
-// no state of its own and is safe for concurrent use.
+// A Semaphore is one name with a number of slots, of which each holder has one or
+// more. A claim for more than is free blocks later claims, so wide claims do not
+// starve. Claims of a process that fit into the semaphore together do not wait for
+// each other; see Order in the package documentation. It keeps no state of its own
+// and is safe for concurrent use.
 //
-// The number of slots should be the same for all who use the name. While two are
-// in use, as in a rolling deploy, what is held never exceeds the number of anybody
-// who holds, and what is held stays held. A claim for more than the smaller number
-// waits until nobody who counts on that holds anything. A lock of this name is
-// ErrMismatch on every store. Between claims of a process with two numbers there is
-// no order of arrival; see Order in the package documentation.
+// The number of slots should be the same for all users of the name. While two
+// numbers are in use, as in a rolling deploy, the slots held never exceed the
+// number of any holder, and held slots stay held. A claim for more than the smaller
+// number waits until no claim with that number holds anything. A lock of this name
+// is ErrMismatch on every store. Between claims of a process with two numbers there
+// is no order of arrival; see Order in the package documentation.
 type Semaphore struct{ slots engine.Target }
 
 // Semaphore returns the semaphore of the name, any UTF-8 of 1 to 512 bytes, with n slots,
@@ -39,7 +39,7 @@ func (s *Semaphore) Acquire(ctx context.Context, k int) (*Lease, error) {
 	return lockFor(ctx, s.slots.Of(k))
 }
 
-// TryAcquire takes k slots if they are free and nobody waits. It is the
+// TryAcquire takes k slots if they are free and no one waits. It is the
 // [Lock.TryLock] of [Semaphore.Slots].
 func (s *Semaphore) TryAcquire(ctx context.Context, k int) (*Lease, error) {
 	return tryFor(ctx, s.slots.Of(k))

@@ -79,7 +79,7 @@ func TestSeveral_EveryReleaseIsTriedAndEveryFailureReported(t *testing.T) {
 	})
 }
 
-func TestSeveral_CloseEndsTheWaitAndGivesBackWhatWasHad(t *testing.T) {
+func TestSeveral_CloseEndsTheWaitAndReleasesEarlierNames(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)

@@ -97,7 +97,7 @@ func TestSeveral_B45_NoClaimsOrAMissingOneAreRefused(t *testing.T) {
 	same(t, "calls", len(s.made()), 0)
 }
 
-func TestSeveral_OfANameThatIsThereTwiceWriteWinsAndSlotsAdd(t *testing.T) {
+func TestSeveral_OfADoubledNameWriteWinsAndSlotsAdd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, s, nil)
@@ -132,7 +132,7 @@ func TestSeveral_AreTakenInOrderOfTheirBytesAndReleasedInReverse(t *testing.T) {
 	})
 }
 
-func TestSeveral_B41_WhatWasHadIsGivenBackOnceIfTheNextOneFails(t *testing.T) {
+func TestSeveral_B41_AFailureReleasesEarlierNamesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
@@ -336,7 +336,7 @@ func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
 }
 
 // Whenever it is cancelled, nothing is left.
-func TestSeveral_ACancelledWaitLeavesNothing(t *testing.T) {
+func TestSeveral_ACanceledWaitLeavesNothing(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -364,7 +364,7 @@ func TestSeveral_ACancelledWaitLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestSeveral_WhatTheCallerHasAlreadyIsEnteredAgain(t *testing.T) {
+func TestSeveral_NamesTheCallerHoldsAreReentered(t *testing.T) {
 	for _, o := range []*Options{{Reentrant: On}, {Reentrant: On, MinHold: time.Second, MaxHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)

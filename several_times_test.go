@@ -104,7 +104,7 @@ func TestSeveral_MinHold_ARollBackKeepsNone(t *testing.T) {
 
 // A hold that waits for other names is asked for again, not renewed. If the
 // store has forgotten it, that must not make it again.
-func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
+func TestSeveral_MinHold_AForgottenHoldIsNotRecreated(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newLink(t)
@@ -129,7 +129,7 @@ func TestSeveral_MinHold_WhatTheStoreForgetsIsNotMadeAgain(t *testing.T) {
 }
 
 // Operations on one claim never overlap.
-func TestSeveral_MinHold_CancelledWhileItIsShown(t *testing.T) {
+func TestSeveral_MinHold_CanceledWhileItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)

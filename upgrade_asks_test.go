@@ -70,7 +70,7 @@ func TestUpgrade_AsksAReaderOfItsOwnProcess(t *testing.T) {
 	})
 }
 
-func TestUpgrade_ReadersHearWithTheirNextRenewalElsewhere(t *testing.T) {
+func TestUpgrade_RemoteReadersLearnAtTheirNextRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := asking(t, s, "I write")
@@ -84,7 +84,7 @@ func TestUpgrade_ReadersHearWithTheirNextRenewalElsewhere(t *testing.T) {
 	})
 }
 
-func TestUpgrade_ThatIsCanceledAsksNobodyAnyMore(t *testing.T) {
+func TestUpgrade_ACanceledOneAsksNoHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := asking(t, withNotifications{s}, "I write")
@@ -101,7 +101,7 @@ func TestUpgrade_ThatIsCanceledAsksNobodyAnyMore(t *testing.T) {
 	})
 }
 
-func TestUpgrade_ATryAsksNobody(t *testing.T) {
+func TestUpgrade_ATryAsksNoHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := asking(t, withNotifications{s}, "I write")
@@ -115,7 +115,7 @@ func TestUpgrade_ATryAsksNobody(t *testing.T) {
 	})
 }
 
-func TestUpgrade_WithoutTheOptionAsksNobody(t *testing.T) {
+func TestUpgrade_WithoutTheOptionAsksNoHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		u := asking(t, withNotifications{s}, "")
@@ -129,7 +129,7 @@ func TestUpgrade_WithoutTheOptionAsksNobody(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldThatAnUpgradeWaits(t *testing.T) {
+func TestObserver_ReceivesAWaitingUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, &Options{Note: "the writer"})
 		u := upgradeableLease(t, locks.RWMutex("a"))
@@ -164,7 +164,7 @@ func TestObserver_IsToldThatAnUpgradeWaits(t *testing.T) {
 }
 
 // It is as with claims: what is granted at once, or tried, has not waited.
-func TestObserver_AnUpgradeThatDoesNotWaitIsNoEvent(t *testing.T) {
+func TestObserver_AnUpgradeWithoutAWaitIsNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		u := upgradeableLease(t, locks.RWMutex("a"))

@@ -181,7 +181,7 @@ func TestValues_ReachADetachAndAnAdoption(t *testing.T) {
 }
 
 // Whoever is handed the name has values of its own.
-func TestValues_AreThoseOfWhoHasTheNameNow(t *testing.T) {
+func TestValues_AreThoseOfTheCurrentHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
 		locks := locker(t, s, nil)
@@ -240,7 +240,7 @@ func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
 
 // The caller's context ended long ago: what ends a call after that is its own bound,
 // also to a driver that asks for the cause.
-func TestValues_TheEndOfTheCallersContextIsNone(t *testing.T) {
+func TestValues_TheEndOfTheCallersContextEndsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
 		locks := locker(t, s, nil)
@@ -257,7 +257,7 @@ func TestValues_TheEndOfTheCallersContextIsNone(t *testing.T) {
 	})
 }
 
-func TestObserver_EventsSayWhose(t *testing.T) {
+func TestObserver_EventsSayWhoseTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, &Options{Note: "nightly"})
 		ctx, cancel := context.WithTimeout(traced(t, "trace 1"), time.Second)
@@ -268,7 +268,7 @@ func TestObserver_EventsSayWhose(t *testing.T) {
 		cancel()
 		time.Sleep(11 * time.Second)
 		release(t, l)
-		same(t, "events", o.told(), "granted 0s, renewed 0s, released 11s")
+		same(t, "events", o.reported(), "granted 0s, renewed 0s, released 11s")
 		for _, e := range o.all {
 			if e.ID.String() != l.ID() || e.Owner.Note != "nightly" || e.Context.Value(traceKey{}) != "trace 1" || e.Context.Err() != nil {
 				t.Errorf("%v: %v %v %v", e.Kind, e.ID, e.Owner, e.Context.Value(traceKey{}))

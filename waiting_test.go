@@ -34,7 +34,7 @@ func (o *observer) waited() string {
 	return strings.Join(s, ", ")
 }
 
-func TestObserver_IsToldThatAClaimBeginsToWait(t *testing.T) {
+func TestObserver_ReceivesTheBeginningOfAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		other(t, s.mem, "a", time.Hour)
@@ -54,7 +54,7 @@ func TestObserver_IsToldThatAClaimBeginsToWait(t *testing.T) {
 }
 
 // News is another holder, and fewer ahead.
-func TestObserver_IsToldWhenThePositionChanges(t *testing.T) {
+func TestObserver_ReceivesANewPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		first := other(t, s.mem, "a", time.Hour)
@@ -82,7 +82,7 @@ func watchesWait(t *testing.T, s *link, wait func(*Locker) func(context.Context)
 
 func waitsForA(locks *Locker) func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock }
 
-func TestObserver_IsToldWhenOneAheadLeaves(t *testing.T) {
+func TestObserver_ReceivesThatOneAheadLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		other(t, s.mem, "a", time.Hour)
@@ -99,7 +99,7 @@ func TestObserver_IsToldWhenOneAheadLeaves(t *testing.T) {
 }
 
 // The first holder stays, and nobody comes to wait.
-func TestObserver_IsToldWhenOneOfTheHoldersLeaves(t *testing.T) {
+func TestObserver_ReceivesThatOneOfTheHoldersLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		slot := func() *Lease {
@@ -123,7 +123,7 @@ func TestObserver_IsToldWhenOneOfTheHoldersLeaves(t *testing.T) {
 }
 
 // The hold goes on under another id, with the token that it had.
-func TestObserver_IsToldWhenAnotherHolds(t *testing.T) {
+func TestObserver_ReceivesAnotherHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		l := lock(t, locker(t, linkTo(t, s.mem), &Options{Note: "first"}), "a")
@@ -153,7 +153,7 @@ func (s ownersOnly) Ask(ctx context.Context, c store.Claim) (store.Answer, error
 	return a, err
 }
 
-func TestObserver_IsToldWhenAnotherOwnerHolds(t *testing.T) {
+func TestObserver_ReceivesAnotherOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, o := newLink(t), &observer{}
 		l := lock(t, locker(t, linkTo(t, s.mem), &Options{Note: "first"}), "a")
@@ -172,7 +172,7 @@ func TestObserver_IsToldWhenAnotherOwnerHolds(t *testing.T) {
 	})
 }
 
-func TestObserver_IsToldOfWaitsInTheProcess(t *testing.T) {
+func TestObserver_ReceivesWaitsInTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
 		other(t, s.mem, "a", time.Hour)

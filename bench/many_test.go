@@ -49,7 +49,7 @@ func counts(t *testing.T, on served, at running) error {
 }
 
 // Who does not get the name in time has failed, whether it heeds its context or not.
-func TestWhoComesInVainHasFailed(t *testing.T) {
+func TestAClaimantThatTimesOutHasFailed(t *testing.T) {
 	t.Parallel()
 	l, err := onFiles[0].open(t.TempDir())
 	if err != nil {
@@ -79,7 +79,7 @@ func TestWhoComesInVainHasFailed(t *testing.T) {
 }
 
 // What differs in its numbers only is told once.
-func TestTheSameIsToldOnce(t *testing.T) {
+func TestEqualErrorsAreReportedOnce(t *testing.T) {
 	var all []wrong
 	for _, text := range []string{"process 12 is inside", "process 345 is inside", "refused"} {
 		all = add(all, errors.New(text))

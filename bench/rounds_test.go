@@ -138,7 +138,7 @@ func TestAbsentRowSaysWhy(t *testing.T) {
 	}
 }
 
-func TestWhatTakesLongIsMeasuredAsOftenAsAsked(t *testing.T) {
+func TestASlowMeasurementRunsAsOftenAsAsked(t *testing.T) {
 	if got := (setup{rounds: 15}).atMost(3).rounds; got != 3 {
 		t.Errorf("got %d, want 3", got)
 	}

@@ -41,11 +41,12 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	return all
 }
 
-// tell is what a member's answer shows, and whether locks could be had by it.
+// tell returns the finding of a member's answer, and whether locks work
+// through it.
 func tell(status *clientv3.StatusResponse, err error) (f store.Finding, answers bool) {
 	switch {
 	case errors.Is(failed(err), store.ErrDenied): //mutant:etcd-status-denied
-		// As 3.5.30 does. Versions with the fault tell it to everybody.
+		// As 3.5.30 does. Versions with the fault return it to every user.
 		return store.Finding{Found: "it answers, and tells its version to users with the role root only"}, true
 	case err != nil:
 		return store.Finding{Warning: true, Found: "no answer: " + err.Error()}, false

@@ -102,7 +102,7 @@ func ParseURL(s string) (*clientv3.Config, *Options, error) {
 	}
 	config := &clientv3.Config{
 		DialTimeout: 5 * time.Second, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second,
-		Logger: zap.NewNop(), // what goes wrong is told by errors
+		Logger: zap.NewNop(), // failures are returned as errors
 	}
 	scheme := "http://"
 	if secure {
@@ -116,7 +116,7 @@ func ParseURL(s string) (*clientv3.Config, *Options, error) {
 		config.TLS.ServerName = files.ServerName
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {
-		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone //mutant:etcd-url-names-each-host
+		if host == "" || host[0] == ':' { // a missing host must not mean this host, where each process would have its own locks //mutant:etcd-url-names-each-host
 			return nil, nil, bad("it names no host, or an empty one: want etcd://host:port,host:port")
 		}
 		if strings.ContainsAny(host, "@?/") {

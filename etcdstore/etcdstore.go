@@ -12,43 +12,44 @@
 //
 // In a name the bytes "/" and "%" are written as "%2F" and "%25". Records and notes have the form of package
 // [github.com/holdfast-go/holdfast/store/record]. A record is changed as package
-// [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that etcd does only if nobody has
-// written the record since it was read, and if the notes that it takes in are still there.
+// [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that etcd does only if the record has not
+// been written since it was read, and if the notes that it takes in still exist.
 //
-// A session is a lease with the same number, as 16 hexadecimal digits, but for the first bit. Its key and its notes are
-// attached to it. Records that nobody uses are deleted after a day, by a lease that they share, and notifications
-// with a session of the process that sent them, or after some minutes.
+// A session is a lease with the same number, as 16 hexadecimal digits, but for the first bit. Its key and its
+// notes are attached to it. Unused records are deleted after a day, by a lease that they share, and
+// notifications with a session of the process that sent them, or after some minutes.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, minimum hold, blocks of tokens, hand-over to another process, and match by token, as the rule
-// of package [github.com/holdfast-go/holdfast/store] says.
-// Joining a queue conflicts with nobody. A process has one session for each TTL that its claims have, and a short one
-// for what waits, and renews it once for all of them as long as it is open. What a claim holds lasts as long as the session,
-// counted from the sending of its last answered renewal, and at most for its own TTL since it was last renewed.
+// Order, slots, upgrades, minimum hold, blocks of tokens, hand-over to another process, and match by token, as
+// the rule of package [github.com/holdfast-go/holdfast/store] says. Joining a queue never conflicts with other
+// writes. A process has one session for each TTL that its claims have, and a short one for its waiters, and
+// renews each once for all of them as long as it is open. A hold lasts as long as the session, counted from the
+// sending of its last answered renewal, and at most for its own TTL since it was last renewed.
 //
-// TTLs are whole seconds, rounded up; the least is one and a half of the server's election timeout, 2 s unless its
-// operator says otherwise. A TTL that the server does not grant is an error that says so. What a crashed process
-// held comes free when etcd has noticed, up to half a second after the TTL, and after a change of leader up to a TTL
-// and an election later. Who waits watches the session of the entry ahead, and is granted at once then.
+// TTLs are whole seconds, rounded up; the least is one and a half of the server's election timeout, 2 s unless
+// its operator says otherwise. A TTL that the server does not grant is an error that says so. The holds of a
+// crashed process are freed when etcd has noticed, up to half a second after the TTL, and after a change of
+// leader up to a TTL and an election later. A waiter watches the session of the entry ahead, and is granted at
+// once then.
 //
-// A token is the time at which it was drawn, in microseconds, by the clock of the process that drew it, or one more
-// than the newest of the name. So the tokens of a name increase, also after etcd's data was deleted or restored from a backup, unless
-// the clock was set back as well.
+// A token is the time at which it was drawn, in microseconds, by the clock of the process that drew it, or one
+// more than the newest of the name. So the tokens of a name increase, even after etcd's data was deleted or
+// restored from a backup, unless the clock was set back as well.
 //
-// Compaction, a change of leader and the loss of a member are survived by each hold that can be renewed in time. No
-// request is sent twice unless etcd says that it was not applied, but for the renewal of a session: that is sent to the
-// next member too where one has not answered within a second, so that one that hangs costs no session. A process
-// notices that all data was deleted with its next write.
+// A hold that can be renewed in time survives compaction, a change of leader and the loss of a member. No
+// request is sent twice unless etcd says that it was not applied, except the renewal of a session: that is also
+// sent to the next member if one has not answered within a second, so that a hung member costs no session. A
+// process notices a deletion of all data with its next write.
 //
 // A record has at most 1 MiB, which is some 10,000 entries. etcd has no clock that its clients can read: so there is no
 // lock delay, and a minimum hold is a session of its own, in whole seconds.
 //
 // # Requirements
 //
-// etcd 3.4 or newer; docs/stores.md says which it was tested on. Before 3.4.31 and 3.5.13 a leader whose disk hung could,
-// after it was replaced, end leases that were renewed elsewhere: the owner is told
-// with its next renewal.
+// etcd 3.4 or newer; docs/stores.md says which it was tested on. Before 3.4.31 and 3.5.13 a leader whose disk
+// hung could, after it was replaced, end leases that were renewed elsewhere: the owner learns of that with its
+// next renewal.
 //
 // The client is the caller's, with its users, TLS and namespaces. It should have
 // DialKeepAliveTime and DialKeepAliveTimeout set (Open sets 10 s, the least that gRPC
@@ -56,7 +57,7 @@
 //
 // # Rights
 //
-// A user who may read and write the keys below the prefix can do all of it:
+// A user needs to read and write the keys below the prefix:
 //
 //	etcdctl role grant-permission ROLE --prefix=true readwrite holdfast/
 //
@@ -80,7 +81,7 @@ import (
 // DefaultPrefix begins the keys unless Options say otherwise.
 const DefaultPrefix = "holdfast/"
 
-// The range of TTLs. Which is the least depends on the server; none grants less than a second.
+// The range of TTLs. The least depends on the server; no server grants less than a second.
 const (
 	minTTL = time.Second
 	maxTTL = 365 * 24 * time.Hour
@@ -131,8 +132,8 @@ func init() {
 //	ca=FILE, cert=FILE, key=FILE   TLS, with this authority; with this certificate and its key
 //	server-name=NAME               the name to look for in the server's certificate
 //
-// Where there is a user, Open logs in, and waits for that for 5 s at most, but not
-// where no member can be connected to; else it does no I/O over the network. The error matches store.ErrInvalid, or for a user
+// If there is a user, Open logs in, and waits for that for 5 s at most, but not if it cannot connect to any
+// member; otherwise it does no I/O over the network. The error matches store.ErrInvalid, or for a user
 // store.ErrDenied or store.ErrUnavailable; it does not show user or password.
 func Open(url string) (*Store, error) {
 	config, o, err := ParseURL(url)

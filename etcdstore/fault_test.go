@@ -161,7 +161,7 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 
 // A holder that is cut off from the cluster is told in time: before another is
 // in.
-func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
 	link := testserver.NewLink(t, s.Addr)
@@ -226,7 +226,7 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 
 // What was asked for, was never answered, and was given up is gone before long,
 // though it slips in later.
-func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
+func TestALateAskIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
 	link := testserver.NewLink(t, s.Addr)
@@ -259,7 +259,7 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 }
 
 // All of etcd's data is deleted: holders are told, and tokens go on upwards.
-func TestAWipeIsToldAndTokensGoOn(t *testing.T) {
+func TestAWipeIsReportedAndTokensStillGrow(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Etcd(t).Addr)
 	s := closing(t, storeOn(t, client, nil))
@@ -282,7 +282,7 @@ func TestAWipeIsToldAndTokensGoOn(t *testing.T) {
 }
 
 // A minimum hold that is given back with no token is void: nobody ran.
-func TestAMinimumHoldGivenBackWithNoTokenIsVoid(t *testing.T) {
+func TestAMinimumHoldReleasedWithNoTokenIsVoid(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
 	c := mutex("a")

@@ -14,13 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A note is a key below those of its name, its slot: the session, "-", and a number. etcd remembers each key that there
-// ever was until it is compacted, and whoever reads an inbox goes through all of them. So a slot is used again
-// once its note is known to be gone, and a name has as many as it had notes at a time.
+// A note is a key below those of its name, its slot: the session, "-", and a number. etcd keeps every past key
+// until it is compacted, and a read of an inbox goes through all of them. So a slot is reused once its note is
+// known to be deleted, and a name has as many slots as it had simultaneous notes.
 //
-// Its value is the place in the join and the length of the note's own key, a byte each, that key, and the data.
+// Its value is the index in the join and the length of the note's own key, a byte each, that key, and the data.
 
-// maxInbox is how many notes are read at a time: one swap takes them in, beside a join, within maxOps.
+// maxInbox is how many notes are read at a time: one swap takes them in, together with a join, within
+// maxOps.
 const maxInbox = 80
 
 // pending is in slots for a note whose join was not answered, or not yet; else there is the revision at which it was put.
@@ -96,7 +97,8 @@ func (b *backend) free(name, slot string) {
 	}
 }
 
-// forgetSlots forgets those of a session that joins nothing any more: no answer tells of the joins that were not answered.
+// forgetSlots forgets the slots of a session that joins nothing any more: the outcome of its unanswered joins
+// stays unknown.
 func (b *backend) forgetSlots(id session.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +119,7 @@ func (b *backend) readInbox(name string) clientv3.Op {
 // inbox is the notes that readInbox has read at a revision.
 func (b *backend) inbox(name string, rev int64, read *pb.RangeResponse) (notes []record.Note, more bool) {
 	notes = notesOf(read.Kvs)
-	// Which of the newest join were left out nobody knows.
+	// It is unknown which notes of the newest join were left out.
 	if read.More { //mutant:etcd-inbox-cut-in-a-join
 		newest := read.Kvs[len(read.Kvs)-1].ModRevision
 		return slices.DeleteFunc(notes, func(n record.Note) bool { _, put := cutSlot(n.Version); return put == newest }), true

@@ -89,7 +89,7 @@ func TestANameThatIsJoinedOverAndOverHasFewKeys(t *testing.T) {
 }
 
 // A join that was not answered may be done at any time until it is void: another note in its slot would be lost.
-func TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain(t *testing.T) {
+func TestASlotOfAnUnansweredJoinIsNotReused(t *testing.T) {
 	t.Parallel()
 	b, kv, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
 	b.mustSwap(t, &record.Swap{Name: "a", Data: []byte("x")})
@@ -119,7 +119,7 @@ func TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain(t *testing.T) {
 
 // etcd counts its revisions from one again when all its data was lost: a record of the new one has the revision that
 // a record of the old one had.
-func TestAVersionFromBeforeAllWasLostIsNone(t *testing.T) {
+func TestAVersionFromBeforeALossOfAllDataIsInvalid(t *testing.T) {
 	t.Parallel()
 	prefix := apart().Prefix
 	var all [2]record.Record

@@ -16,7 +16,7 @@ func isEmpty(t *testing.T, what string, b *Store, name string) {
 }
 
 // Its owner withdraws once. What etcd has not answered is for the store to do again.
-func TestAWithdrawalThatIsNotAnsweredIsDoneAgain(t *testing.T) {
+func TestAnUnansweredWithdrawalIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, itself := range []bool{true, false} {
 		s, kv := lossy(t, testserver.SharedEtcd(t), apart())
@@ -31,7 +31,7 @@ func TestAWithdrawalThatIsNotAnsweredIsDoneAgain(t *testing.T) {
 
 // So is what its owner gave back, and may give back again: in a process that
 // lives on, the name would be taken for a whole TTL.
-func TestAReleaseThatIsNotAnsweredIsDoneAgain(t *testing.T) {
+func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, itself := range []bool{true, false} {
 		s, kv := lossy(t, testserver.SharedEtcd(t), apart())
@@ -48,7 +48,7 @@ func TestAReleaseThatIsNotAnsweredIsDoneAgain(t *testing.T) {
 
 // An ask that was not answered can come to etcd at any time, also behind its withdrawal, and more than once:
 // be it granted, or a note of one that waits.
-func TestWhatArrivesBehindItsWithdrawalIsNotDone(t *testing.T) {
+func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 	t.Parallel()
 	for _, waits := range []bool{true, false} {
 		for _, itself := range []bool{true, false} {
@@ -89,7 +89,7 @@ func TestWhatArrivesBehindItsWithdrawalIsNotDone(t *testing.T) {
 }
 
 // A hold goes on under another id. The late ask for the old one does it no harm, and adds nothing.
-func TestALateAskDoesNoHarmToWhoAdoptedItsHold(t *testing.T) {
+func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	t.Parallel()
 	s, kv := lossy(t, testserver.SharedEtcd(t), apart())
 	if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil {

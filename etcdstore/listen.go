@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// Who listens watches one key, the mailbox of the process; each letter to it replaces the one before. A letter has one
-// notification behind the other: ID, session, token, how many, length of the name, name.
+// A listener watches one key, the mailbox of the process; each letter to it replaces the previous one. A letter
+// is a sequence of notifications: ID, session, token, how many, length of the name, name.
 
-// A watch that broke is begun anew after a pause between these.
+// A broken watch is restarted after a pause between these.
 const (
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
 
-// mailTime is how long a letter stays that nobody listens for.
+// mailTime is how long a letter without a listener stays.
 const mailTime = 5 * time.Minute
 
 // letters are the operations that write letters, one for each process.
@@ -61,8 +61,8 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 }
 
 // watchFromNow is watch, and returns once the server watches the key. missed is called when a
-// watch was begun anew: what came meanwhile was missed.
-func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), told func(*clientv3.Event), o ...clientv3.OpOption) (stop func(), err error) {
+// watch was restarted: changes in between were missed.
+func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), notify func(*clientv3.Event), o ...clientv3.OpOption) (stop func(), err error) {
 	begun := make(chan struct{})
 	first := true
 	stop = b.watch(key, func(r *clientv3.WatchResponse) {
@@ -74,7 +74,7 @@ func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), t
 			missed()
 		}
 		for _, e := range r.Events {
-			told(e)
+			notify(e)
 		}
 	}, o...)
 	select {
@@ -88,9 +88,9 @@ func (b *backend) watchFromNow(ctx context.Context, key string, missed func(), t
 	}
 }
 
-// watch has the server tell what becomes of a key, until stop is called or the backend is
-// closed. A watch that broke is begun anew; that it has begun is told, too.
-func (b *backend) watch(key string, told func(*clientv3.WatchResponse), o ...clientv3.OpOption) (stop func()) {
+// watch makes the server report changes of a key, until stop is called or the backend is
+// closed. A broken watch is restarted; notify is also called when it begins.
+func (b *backend) watch(key string, notify func(*clientv3.WatchResponse), o ...clientv3.OpOption) (stop func()) {
 	watching, stop := context.WithCancel(b.ctx)
 	b.tasks.Go(func() {
 		defer stop()
@@ -101,7 +101,7 @@ func (b *backend) watch(key string, told func(*clientv3.WatchResponse), o ...cli
 					break // no leader, a member lost, a compaction
 				}
 				pause = leastPause
-				told(&r)
+				notify(&r)
 			}
 			cancel()
 			select {

@@ -14,9 +14,9 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 	const (
 		promises = "TestBackend"
 		few      = "TestANameThatIsJoinedOverAndOverHasFewKeys"
-		slot     = "TestASlotWhoseJoinWasNotAnsweredIsNotUsedAgain"
-		lost     = "TestAVersionFromBeforeAllWasLostIsNone"
-		unheard  = "TestAnAskWhereNobodyListensSaysSo"
+		slot     = "TestASlotOfAnUnansweredJoinIsNotReused"
+		lost     = "TestAVersionFromBeforeALossOfAllDataIsInvalid"
+		unheard  = "TestAnAskAtAClosedPortSaysSo"
 		arrives  = "TestFaults/fault/an_ask_that_arrives_late_goes_beside_another_claim_of_its_process"
 		session  = "TestFaults/fault/an_ask_that_was_not_answered_is_granted_in_the_session_it_was_sent_in"
 	)
@@ -25,7 +25,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a member that hides its status is down", "TestAMemberThatHidesItsStatusIsNoneThatIsDown", "etcd-status-denied", mutant.Cond("false")},
+		{"a member that hides its status is down", "TestAMemberThatHidesItsStatusIsNotDown", "etcd-status-denied", mutant.Cond("false")},
 		{"a version that loses leases is ok", "TestAVersionThatLosesLeasesIsWarnedOf", "etcd-fault-is-warned-of", mutant.Delete()},
 		{"a swap depends on no version", promises, "etcd-swap-depends", mutant.Value("[]clientv3.Cmp{b.isBase(base)}")},
 		{"a swap depends on no base", lost, "etcd-swap-depends", mutant.Value(`[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", rev)}`)},
@@ -44,18 +44,18 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"an inbox is cut within a join", promises, "etcd-inbox-cut-in-a-join", mutant.Cond("read.More && false")},
 		{"notes of one join are in any order", promises, "etcd-inbox-order", mutant.Return("cmp.Or(cmp.Compare(x.ModRevision, y.ModRevision), strings.Compare(string(y.Value), string(x.Value)))")},
 		{"another TTL than asked for is taken", "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo", "etcd-another-ttl-asked-taken", mutant.Cond("WAS && false")},
-		{"a session without its key is renewed", "TestAWipeIsToldAndTokensGoOn", "etcd-renewed-without-key", mutant.Cond("kept <= 0 || len(r.Kvs) == 0 && false")},
+		{"a session without its key is renewed", "TestAWipeIsReportedAndTokensStillGrow", "etcd-renewed-without-key", mutant.Cond("kept <= 0 || len(r.Kvs) == 0 && false")},
 		{"a renewal waits for one member", "TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer", "etcd-renewed-elsewhere", mutant.Delete()},
 		{"a session without its key goes on", promises, "etcd-left-without-key", mutant.Cond("WAS || true")},
 		{"an end before the watch is not noticed", promises, "etcd-ended-before-the-watch", mutant.Cond("WAS && false")},
 		{"nobody looks once the watch is there again", "TestAWaiterSurvivesCompactionAndALostWatch", "etcd-nobody-looks-once-watch", mutant.Delete()},
 		{"an ask waits though no member can be connected to", unheard, "etcd-unreachable", mutant.Cond("WAS && false")},
-		{"a host that is not there has no name", "TestAHostThatIsNotThereIsNamed", "etcd-host-that-is-not-there", mutant.Return(`&dialError{text, &net.DNSError{Err: "no such host", IsNotFound: true}}`)},
+		{"a host that is not there has no name", "TestAnUnknownHostIsNamed", "etcd-host-that-is-not-there", mutant.Return(`&dialError{text, &net.DNSError{Err: "no such host", IsNotFound: true}}`)},
 		{"why no member can be connected to is text alone", unheard, "etcd-dial-cause", mutant.Return("&dialError{text, errors.New(cause.Error())}")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a late join is left", arrives, "record-late-join-is-called", mutant.Cond("WAS && false")},
 		{"a grant counts from another session", session, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},
-		{"a login waits though no member can be connected to", "TestALoginWhereNobodyListensSaysSo", "etcd-login-soon", mutant.Delete()},
+		{"a login waits though no member can be connected to", "TestALoginAtAClosedPortSaysSo", "etcd-login-soon", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "etcdstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

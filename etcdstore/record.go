@@ -87,7 +87,7 @@ func (b *backend) txn(ctx context.Context, when []clientv3.Cmp, then, or []clien
 // part of each version of a record, as etcd counts its revisions from one again after it has lost its data.
 func (b *backend) base(ctx context.Context) (string, error) { return b.baseWith(ctx) }
 
-// baseWith is base, and does what is to be done besides, in the same request if it needs one.
+// baseWith is base, and also does these operations, in the same request if it needs one.
 func (b *backend) baseWith(ctx context.Context, besides ...clientv3.Op) (base string, err error) {
 	if base = b.knownBase(); base == "" {
 		select {
@@ -284,12 +284,12 @@ func (b *backend) scan(ctx context.Context, prefix string, f func(*mvccpb.KeyVal
 	return nil
 }
 
-// A sharedLease is a lease of many keys, each of which is there for at least that long. It has a successor before the
-// rest of it is shorter.
+// A sharedLease is a lease of many keys, each of which lasts for at least that long. It gets a successor before
+// its rest is shorter.
 type sharedLease struct {
 	client *clientv3.Client
 	least  time.Duration
-	turn   chan struct{} // has room for one, who reads or writes what follows
+	turn   chan struct{} // of capacity 1: whoever holds it may read or write the fields below
 	id     clientv3.LeaseID
 	until  store.Instant // is long enough until then
 }

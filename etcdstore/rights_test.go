@@ -93,7 +93,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 }
 
 // A member that tells its status to administrators alone is there all the same; one that is not there is not.
-func TestAMemberThatHidesItsStatusIsNoneThatIsDown(t *testing.T) {
+func TestAMemberThatHidesItsStatusIsNotDown(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{rpctypes.ErrPermissionDenied: true, context.DeadlineExceeded: false} {
 		if f, answers := tell(nil, err); answers != want || f.Warning == want || f.Err != nil {
@@ -122,7 +122,7 @@ func TestAVersionThatLosesLeasesIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotIsToldSo(t *testing.T) {
+func TestAMissingRightIsReported(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
 	_, err := openURL(t, "etcd://other:secret@"+addr).Ask(t.Context(), mutex("a"))

@@ -82,7 +82,7 @@ func TestAWaiterIsGrantedATokenAboveTheUpgrades(t *testing.T) {
 	}
 }
 
-func TestTokensGoOnUpwardsOnAServerWithNoData(t *testing.T) {
+func TestTokensStillGrowOnAServerWithNoData(t *testing.T) {
 	t.Parallel()
 	before := mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart())), mutex("a"))
 	after := mustHold(t, closing(t, storeOn(t, clientOf(t, testserver.Etcd(t).Addr), nil)), mutex("a"))

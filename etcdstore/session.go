@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a lease, and a key on it whose version counts the calls. The key is put once: when it has gone it
-// does not come back, and the session has ended for good.
+// A session is a lease, and a key on it whose version counts the calls. The key is put once: a deleted one does
+// not come back, and the session has ended for good.
 
 // SessionTraits implements [session.Backend].
 func (b *backend) SessionTraits() session.Traits {
@@ -62,13 +62,14 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// An ownLease is that of a session which this process has begun. Letters are on it: so they need none of their own.
+// An ownLease is the lease of a session that this process has begun. Letters are attached to it, so they need no
+// lease of their own.
 type ownLease struct {
 	id  clientv3.LeaseID
 	ttl time.Duration
 }
 
-// ended notes that a lease of ours may be gone; 0: whichever it is.
+// ended notes that a lease of this process may have ended; 0: any of them.
 func (b *backend) ended(id clientv3.LeaseID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -196,8 +197,9 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 // ttlPatience bounds how long Left waits for what is not needed to be safe.
 const ttlPatience = time.Second
 
-// Left implements [session.Backend]. That a session has ended says its key alone: who leads no more may not know of its lease.
-// That it lives says the lease, too: while there is that the key is there, or nobody renews the session any more.
+// Left implements [session.Backend]. Only the missing key proves that a session has ended: a member that no
+// longer leads may not know of its lease. The lease also proves that it lives: while the lease exists the key
+// exists too, or the session is no longer renewed.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	left := make([]time.Duration, len(ids))
 	soon, cancel := context.WithTimeout(ctx, ttlPatience)
@@ -252,8 +254,8 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	return failed(err)
 }
 
-// Await implements [session.Backend]. A watch that begins with a revision waits for a turn of the server's, up to 100 ms.
-// So it begins without one, and once it is there a reading shows what was missed.
+// Await implements [session.Backend]. A watch that begins with a revision waits for a turn of the server's, up
+// to 100 ms. So it begins without one, and once there is one a read shows what was missed.
 func (b *backend) Await(ctx context.Context, id session.ID) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	defer cancel()

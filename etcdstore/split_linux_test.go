@@ -10,7 +10,7 @@ import (
 
 // The leader is cut off from the other members, and goes on answering its clients: whoever holds a name by it is told before another gets the
 // name by those that are left. Joined again, it has what they have.
-func TestAHolderOnTheLeaderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	members, network := testserver.EtcdApart(t, 3)
 	leader := testserver.EtcdLeader(t, members)

@@ -18,9 +18,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// etcd's client has each request wait for a connection, and says nothing of what
-// keeps it from one. gRPC knows: its state is TransientFailure once each member
-// was tried in vain, until one is connected.
+// etcd's client makes each request wait for a connection, and does not report
+// why there is none. gRPC does: its state is TransientFailure once each member
+// was tried without success, until one is connected.
 
 // unreachableFor is how long an ask waits for a connection where no member can be
 // connected to: one may be made meanwhile. Several asks fit in the second within
@@ -99,8 +99,8 @@ var dialCauses = map[string]error{
 	syscall.Errno(10061).Error(): syscall.Errno(10061),
 }
 
-// dialed returns a dialError for what gRPC says of a connection that could not be
-// made, of which it passes on the text alone. Any other error it returns as it is.
+// dialed returns a dialError for gRPC's error of a failed connection attempt, of
+// which gRPC keeps only the text. It returns any other error unchanged.
 func dialed(err error) error {
 	_, text, found := strings.Cut(status.Convert(err).Message(), "Error while dialing: ")
 	if !found {

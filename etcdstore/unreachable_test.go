@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestAHostThatIsNotThereIsNamed(t *testing.T) {
+func TestAnUnknownHostIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"", " on 10.0.0.2:53", " on [::1]:53"} {
 		err := dialed(status.Error(codes.Unavailable, `connection error: desc = "transport: Error while dialing: dial tcp: lookup etcd.example`+on+`: no such host"`))

@@ -22,7 +22,7 @@ func refused(t *testing.T, what string, err error) {
 }
 
 // With the caller's client too, whose connections are not ours.
-func TestAnAskWhereNobodyListensSaysSo(t *testing.T) {
+func TestAnAskAtAClosedPortSaysSo(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t)), nil))
 	_, err := s.Ask(t.Context(), mutexTry("a"))
@@ -33,7 +33,7 @@ func TestAnAskWhereNobodyListensSaysSo(t *testing.T) {
 	mustHold(t, s, mutex("a"))
 }
 
-func TestALoginWhereNobodyListensSaysSo(t *testing.T) {
+func TestALoginAtAClosedPortSaysSo(t *testing.T) {
 	t.Parallel()
 	_, err := Open("etcd://somebody:secret@" + testserver.ClosedPort(t))
 	refused(t, "Open", err)

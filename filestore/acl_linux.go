@@ -31,7 +31,7 @@ func namedWriter(path string, trustedUser, trustedGroup func(id int) bool) (stri
 		n, err := unix.Getxattr(path, aclAttr, acl)
 		switch {
 		case errors.Is(err, unix.ENODATA), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS):
-			return "", nil // it has none, or the file system has none
+			return "", nil // it has no ACL, or the file system supports none
 		case errors.Is(err, unix.ERANGE) && room < 1<<16: // the kernel has no longer ones
 			continue
 		case err != nil:

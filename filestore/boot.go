@@ -13,7 +13,7 @@ import (
 // that can be seen to live keeps its entries whatever the clocks say.
 
 // rebooted reports whether the host has been rebooted since the record in fl,
-// which has another boot id than ours, was written.
+// which has a boot id other than this process's, was written.
 func (s *Store) rebooted(fl *file) bool {
 	now := s.now()
 	return s.beforeBoot(fl) || slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock }) //mutant:file-rebooted

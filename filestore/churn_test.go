@@ -150,7 +150,7 @@ func TestADirectoryThatIsRemovedAgainAndAgainIsMade(t *testing.T) {
 
 // Twenty threads take names while the directory is removed under them, again and
 // again: what they are told may be a loss, and is no error of the store.
-func TestADirectoryThatIsRemovedIsNoError(t *testing.T) {
+func TestARemovedDirectoryIsNoError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	s := open(t, dir)
 	defer s.Close()

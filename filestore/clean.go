@@ -91,8 +91,8 @@ func old(path string, before time.Time) bool {
 }
 
 // cleanName removes a state file that has not been changed since, and has
-// nothing in it but its newest token. It is removed only while it is locked:
-// a process that had opened it sees that it is gone, and makes another.
+// nothing but its newest token. It is removed only while it is locked: a
+// process that had opened it notices the removal, and makes another.
 func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 	f, id, _, err := openState(path, false, s.fileMode)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) cleanName(path string, before time.Time) (removed bool) {
 	fl := &file{f: f, path: path, id: id}
 	name, err := s.read(fl)
 	if err != nil || name != "" && fileName(name) != filepath.Base(path) {
-		return false // not ours to remove
+		return false // not this process's to remove
 	}
 	if info, err := f.Stat(); name == "" && (err != nil || info.Size() > 0) {
 		return false // who knows what it was

@@ -91,7 +91,7 @@ func TestACleanUpRemovesNamesUnusedForADayAndNoOthers(t *testing.T) {
 
 // The FIFO of a dead process is the proof of its death. It goes once no entry
 // needs that any more: without it the name would stay taken until its TTL.
-func TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving(t *testing.T) {
+func TestACleanUpRemovesOnlyLeftoversOfDeadProcesses(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()
@@ -139,7 +139,7 @@ func TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving(t *testing.T)
 }
 
 // Who cannot read a state file does not know whom it names.
-func TestACleanUpKeepsProofsOfDeathBesideAFileItCannotRead(t *testing.T) {
+func TestACleanUpKeepsProofsOfDeathIfAFileIsUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()

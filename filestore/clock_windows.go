@@ -47,8 +47,8 @@ func sinceBoot() time.Duration {
 // bootOfLoader returns the number that the loader of Windows 10, Windows Server
 // 2016 and later gives to each boot. It is the field BootId of the page that the
 // kernel shares with each process, KUSER_SHARED_DATA, as ntddk.h of the Windows
-// driver kit describes it: the page's address and the place of the field are fixed.
-// A container has the number of its host, whose clock it has too.
+// driver kit describes it: the page's address and the offset of the field are
+// fixed. A container has the number and the clock of its host.
 func bootOfLoader() (uint64, error) {
 	const page, bootID = 0x7FFE0000, 0x2C4
 	var b [4]byte

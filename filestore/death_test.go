@@ -183,7 +183,7 @@ func TestADeadWaiterIsNotGranted(t *testing.T) {
 	}
 }
 
-func TestHolderAndFirstWaiterKilledTogetherLetTheSecondIn(t *testing.T) {
+func TestIfHolderAndFirstWaiterDieTheSecondIsGranted(t *testing.T) {
 	dir := t.TempDir()
 	var hs []*helper
 	for i, word := range []string{"holding", "waiting", "waiting"} {
@@ -286,7 +286,7 @@ func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 
 // A position that lapsed is lost for its owner, also if the holder has died
 // meanwhile and the name is free: the same id is never a second entry.
-func TestALapsedPlaceIsLostThoughTheHolderIsDead(t *testing.T) {
+func TestALapsedPositionIsLostEvenIfTheHolderIsDead(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
 	defer s.Close()
@@ -394,7 +394,7 @@ func beside(t *testing.T) (s, other *Store, w *waiter) {
 }
 
 // A watch ends when nobody has asked for it in a while, and with its Store.
-func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
+func TestAnUnusedWatchEnds(t *testing.T) {
 	set(t, &watchIdle, 50*time.Millisecond)
 	s, other, w := beside(t)
 	c := lockOf(w.p, "name")
@@ -412,7 +412,7 @@ func TestAWatchEndsWhenNobodyWantsIt(t *testing.T) {
 
 // A waiter that comes when a watch has just been given up has one of its own: no
 // other would notice the death.
-func TestAWatchThatIsGivenUpServesNobody(t *testing.T) {
+func TestAnAbandonedWatchServesNoWaiter(t *testing.T) {
 	s, other, w := beside(t)
 	p := other.anyProcess()
 	idle := &watch{used: time.Now().Add(-2 * watchIdle)}

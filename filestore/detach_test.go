@@ -63,7 +63,7 @@ func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
 
 // A reader that dies does not keep an upgrade waiting: the upgrader is told to
 // look, and a renewal or the change repeated finds the dead.
-func TestAnUpgradeIsGrantedWhenTheReaderInItsWayIsKilled(t *testing.T) {
+func TestAnUpgradeIsGrantedWhenTheBlockingReaderIsKilled(t *testing.T) {
 	for what, looks := range map[string]func(*Store, store.Hold) (bool, error){
 		"by a renewal": func(s *Store, h store.Hold) (bool, error) {
 			r := s.Renew(context.Background(), []store.Hold{h})[0]

@@ -27,16 +27,16 @@ func (s *Store) prepare() (shared bool, err error) {
 		return false, err
 	}
 	if s.shared { //mutant:file-shared-dir-removed
-		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // ours alone is not what the others would need
+		if _, err := os.Lstat(s.dir); errors.Is(err, fs.ErrNotExist) { // a private directory would be of no use to the others
 			return false, fmt.Errorf("%w: the directory %s, which a group shared, was removed: create it again, with that group and mode 2770", store.ErrUnavailable, s.dir)
 		}
-	} else if err := os.MkdirAll(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // it exists, or did just now: checkDir tells
+	} else if err := os.MkdirAll(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) { // it exists, or did just now: checkDir decides
 		return false, s.badDir(err)
 	}
 	if shared, err = checkDir(s.dir, false); err != nil {
 		return false, err
 	}
-	if err := checkParents(s.dir); err != nil { // somebody may have been faster with what was missing
+	if err := checkParents(s.dir); err != nil { // another process may have created a missing part first
 		return false, err
 	}
 	if !s.trustFS {
@@ -56,10 +56,10 @@ func (s *Store) prepare() (shared bool, err error) {
 	return shared, nil
 }
 
-// inDir calls f, and again for as long as somebody removes the directory, or a
-// part of it, while f needs it.
+// inDir calls f, and repeats it as long as the directory, or a part of it, is
+// removed while f needs it.
 func (s *Store) inDir(f func() error) error {
-	const often = 100 // nobody removes it so many times by chance
+	const often = 100 // so many removals are no accident
 	err := f()
 	for n := 0; n < often && errors.Is(err, fs.ErrNotExist); n++ { //mutant:file-dir-made-again
 		if _, err = s.prepare(); err == nil {

@@ -153,7 +153,7 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 }
 
 // Who can make a link in the directory could point a name at a file of another directory, whose locks would be this one's then.
-func TestALinkInPlaceOfAStateFileIsNotFollowed(t *testing.T) {
+func TestASymlinkAtAStateFilesPathIsNotFollowed(t *testing.T) {
 	other, s := open(t, mkdir(t, 0o700)), open(t, mkdir(t, 0o700))
 	defer other.Close()
 	defer s.Close()
@@ -206,7 +206,7 @@ func TestADirectoryOfMode2770IsSharedByItsGroup(t *testing.T) {
 	}
 }
 
-func TestAFileSystemThatWritesNothingInPlaceIsWarnedOf(t *testing.T) {
+func TestACopyOnWriteFileSystemIsWarnedOf(t *testing.T) {
 	kind := "ext"
 	set(t, &statfs, func(string) (string, bool, error) { return kind, true, nil })
 	s := open(t, t.TempDir())

@@ -48,10 +48,10 @@ func DefaultDir() (string, error) {
 const whoWrites = "this user's own, and no other can write to it"
 
 // checkDir reports whether dir is shared by a group, or refuses it. A user that can open a
-// state file for reading can lock it for ever, and one that can write in the directory can
-// replace a file. So this user must own it and nobody else may write to it; or it was made
-// to be shared, with mode 2770, by root or this user, for a group of this user. (The parts
-// of such a directory belong to the user that made them.)
+// state file for reading can lock it forever, and one that can write in the directory can
+// replace a file. So this user must own it and no other may write to it; or it is shared,
+// with mode 2770, owned by root or this user, for a group of this user. (The parts of such
+// a directory belong to the user that made them.)
 func checkDir(dir string, part bool) (shared bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func checkDir(dir string, part bool) (shared bool, err error) {
 	st := info.Sys().(*syscall.Stat_t)
 	uid := os.Geteuid()
 	if isShared(info) {
-		groups, _ := os.Getgroups() // none known: then the effective one alone
+		groups, _ := os.Getgroups() // on an error: the effective one alone
 		if !slices.Contains(append(groups, os.Getegid()), int(st.Gid)) && uid != 0 {
 			return false, fmt.Errorf("%w: the directory %s is shared by the group %d, which user %d is not in", store.ErrDenied, dir, st.Gid, uid)
 		}

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// DefaultDir is the directory that holdfast uses unless another is named:
-// holdfast in the user's local application data. The error matches
-// store.ErrInvalid if the user has no such directory.
+// DefaultDir is the directory that holdfast uses by default: holdfast in the
+// user's local application data. The error matches store.ErrInvalid if the
+// user has no such directory.
 func DefaultDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -25,8 +25,8 @@ func DefaultDir() (string, error) {
 // whoWrites says who can write to a directory that is not shared.
 const whoWrites = "who can write to it is for its access list to say"
 
-// checkDir refuses what is not a directory. Who may write there is the access
-// list's to say, which a new directory has from its parent.
+// checkDir refuses what is not a directory. The access list, which a new
+// directory inherits from its parent, decides who may write there.
 func checkDir(dir string, _ bool) (shared bool, err error) {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -3,70 +3,58 @@
 //
 // # Stored form
 //
-// The directory n has one state file for each name, called by the name in base32 (a long one cut
-// and hashed). The file has two slots; a record is written over the older one
-// under flock(2), so that a process killed at any instant leaves the old state or
-// the new one. A name at rest takes one page, 4 KiB; the records of long queues go on
-// farther behind. A record has a magic, a version, a
-// CRC-32C, a sequence number, the name, the id of the boot, and the queue. A
-// file unused for a day is removed by the next process that finds it.
+// The directory n has one state file for each name. Its file name is the name in base32 (long names are cut and
+// hashed). The file has two slots; a record is written over the older one under flock(2), so that a process
+// killed at any instant leaves the old state or the new one. An idle name takes one page, 4 KiB; the records of
+// long queues continue behind it. A record has a magic, a version, a CRC-32C, a sequence number, the name, the
+// id of the boot, and the queue. A file unused for a day is removed by the next process that finds it.
 //
-// In the directory p each process has two FIFOs: P.live, which it has open as long as it
-// lives and to which nobody writes, and P.wake, for notifications. P.live of a process that
-// died proves its death: it is removed when it is a day old and the process has no entry
-// left. Do not delete these by hand. A state file may be deleted at any time: its holder
-// then loses the lock, with its next renewal.
+// In the directory p each process has two FIFOs: P.live, which it has open as long as it lives and which is
+// never written, and P.wake, for notifications. P.live of a dead process proves its death: it is removed when it
+// is a day old and the process has no entry left. Do not delete these files yourself. A state file may be
+// deleted at any time: its holder then loses the lock, with its next renewal.
 //
 // # Guarantees
 //
-// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold,
-// lock delay, slots, upgrades, strictly increasing tokens, in blocks too. A TTL is from
-// 100 ms to 365 days. Expiries are on the clock of the host that counts since boot and
-// cannot be set. The hold of a process that was killed comes free at once, as
-// does a killed waiter's position; that of a process that is stopped lives on to
-// its TTL, and so does a hold that was detached from its process.
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold, lock delay, slots,
+// upgrades, strictly increasing tokens, in blocks too. A TTL is from 100 ms to 365 days. Expiries are by the
+// host's clock since boot, which cannot be set. The hold of a killed process is freed at once, as is a killed
+// waiter's position; the hold of a stopped process lasts until its TTL, and so does a detached hold.
 //
-// A reboot drops all holds and positions. Containers of one host may have boot ids
-// of their own: that alone drops nothing, and an owner that can be seen to live
-// keeps what it has in any case. Tokens are never smaller than the wall
-// clock, so they go on growing even if the files are lost, unless the clock was
-// set back in the same accident.
+// A reboot drops all holds and positions. Containers of one host may have boot ids of their own: that alone
+// drops nothing, and an owner that is seen alive keeps its entries in any case. Tokens are never smaller than
+// the wall clock, so they go on growing even if the files are lost, unless the clock was set back in the same
+// accident.
 //
-// A disk that is full refuses new claims and ends no hold: room for all that can
-// become of an entry is reserved before it is made. File systems that write
-// nothing in place (btrfs, ZFS, bcachefs, APFS) cannot promise that; [Store.Check]
-// warns of the first three. A name has room for some 1,400 holders and waiters.
+// A full disk refuses new claims and ends no hold: the space for all later states of an entry is reserved before
+// it is added. Copy-on-write file systems (btrfs, ZFS, bcachefs, APFS) cannot promise that; [Store.Check] warns
+// of the first three. A name can have some 1,400 holders and waiters.
 //
-// One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen
-// container) within the few microseconds in which it has a state file locked.
-// Then every operation on that name ends as indeterminate, naming the process, until
-// it goes on or is ended. Other names are not touched.
+// One thing outlives a TTL: a process stopped (SIGSTOP, a debugger, a frozen container) within the few
+// microseconds in which it has a state file locked. Then every operation on that name is indeterminate, and its
+// error names the process, until that goes on or ends. Other names are not affected.
 //
 // # Requirements
 //
-// Linux, macOS, or Windows 10 or Windows Server 2016 and later (it is tested on Linux,
-// and for Windows under Wine; for macOS it builds and has not been run), and a local file system: one that hosts may share (NFS, SMB,
-// FUSE, 9p and the like) or that is not known is refused, unless
-// Options.TrustFS is set. Containers share locks through a volume or bind mount
-// of one directory of the host, never through their own root file systems, of
+// Linux, macOS, or Windows 10 or Windows Server 2016 and later (it is tested on Linux, and for Windows under
+// Wine; for macOS it builds and has not been run), and a local file system: one that hosts may share (NFS, SMB,
+// FUSE, 9p and the like) or an unknown one is refused, unless Options.TrustFS is set. Containers share locks
+// through a volume or bind mount of one directory of the host, never through their own root file systems, of
 // which each is private. Linux needs /proc.
 //
-// On macOS the death of a holder is noticed within a quarter of a second.
-// On Windows there are no FIFOs: there waiters poll, the hold of a killed
-// process comes free after its TTL, and state files are never removed.
+// On macOS the death of a holder is noticed within a quarter of a second. On Windows there are no FIFOs: there
+// waiters poll, the hold of a killed process is freed after its TTL, and state files are never removed.
 //
 // # Rights
 //
-// The directory is made with mode 0700 if it is missing. Otherwise it must be
-// a directory, not a link, that this user owns and no other can write to. Nor may
-// others be able to put another in its place: each directory on the way to it,
-// through links too, must belong to root or this user, and be sticky if others
-// can write to it by its mode or, on Linux, its ACL, as /tmp is (root's group, the group that shares the directory
-// and this user's own group, of the same name and number, are no others). To
-// share it between users, make it yourself with mode 2770 and the users' group,
-// owned by root (or by the only user): every member can then take, block and
-// break every lock in it. On Windows the directory's access list says who may use it, and
-// nothing of this is checked.
+// The directory is created with mode 0700 if it is missing. Otherwise it must be a directory, not a link, that
+// this user owns and no other can write to. Nor may other users be able to replace it: each directory on the way
+// to it, through links too, must belong to root or this user, and be sticky if others can write to it by its
+// mode or, on Linux, its ACL, as /tmp is (root's group, the group that shares the directory and this user's own
+// group, of the same name and number, do not count as others). To share it between users, create it yourself
+// with mode 2770 and the users' group, owned by root (or by the only user): every member can then take, block
+// and break every lock in it. On Windows the directory's access list decides who may use it, and none of this is
+// checked.
 package filestore
 
 import (
@@ -177,8 +165,8 @@ func (s *Store) Describe() store.Description {
 	}
 }
 
-// writesElsewhere are the kinds of file systems that give what is written over a
-// new place: what was reserved does not help there.
+// writesElsewhere are the copy-on-write file systems: an overwrite goes to a new
+// place, so a reservation does not help there.
 var writesElsewhere = []string{"btrfs", "zfs", "bcachefs"}
 
 // Check implements [store.Checker]. That the directory will do was found out by
@@ -230,8 +218,8 @@ func (s *Store) checkRoom() store.Finding {
 	return f
 }
 
-// Close implements [store.Store]. What this process still holds comes free as
-// after its death.
+// Close implements [store.Store]. The remaining holds of this process are
+// freed, as after its death.
 func (s *Store) Close() error {
 	close(s.ended)
 	s.mu.Lock()
@@ -252,5 +240,5 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// bounds are what the stored form has room for.
+// bounds are the limits of the stored form.
 var bounds = store.Bounds{Max: math.MaxInt64, On: "files"}

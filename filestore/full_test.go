@@ -216,7 +216,7 @@ func TestANameAtRestTakesOnePage(t *testing.T) {
 }
 
 // A file in which nothing was reserved can be one of an older version.
-func TestARenewalIsWrittenThoughNoRoomWasReserved(t *testing.T) {
+func TestARenewalIsWrittenWithoutReservedSpace(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
 	defer s.Close()
@@ -264,7 +264,7 @@ func TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner(t *testing.T) {
 
 // A claim is refused, not what becomes of it later: an owner that grows and a reason
 // find room in each record that somebody was admitted to.
-func TestWhoIsAdmittedToALongQueueCanBeRenewedAndBroken(t *testing.T) {
+func TestAnEntryOfALongQueueCanBeRenewedAndBroken(t *testing.T) {
 	s := newStored(t)
 	p, reason, owner := s.hold.ID.Process(), strings.Repeat("r", store.MaxReason), strings.Repeat("x", store.MaxOwner)
 	q := queue.Queue{Last: 1 << 50}

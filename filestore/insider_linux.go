@@ -26,8 +26,9 @@ func (s *Store) insider(name string) string {
 	return "another process"
 }
 
-// lockedBy finds the process that has the file of that number locked. Devices
-// are not compared: some file systems show another one there than stat does.
+// lockedBy finds the process that has the file with that inode number locked.
+// Devices are not compared: some file systems show a different one there than
+// stat does.
 func lockedBy(ino uint64) (pid int, ok bool) {
 	locks, err := os.ReadFile("/proc/locks")
 	if err != nil {

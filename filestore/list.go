@@ -15,7 +15,7 @@ import (
 )
 
 // List implements [store.Inspector]. The entries of dead processes are shown
-// as expired, though nobody may have dropped them yet.
+// as expired, even if they have not been dropped yet.
 func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
 	return func(yield func(store.State, error) bool) {
 		tested := map[store.Process]bool{}
@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 		}
 		dir := filepath.Join(s.dir, namesDir)
 		files, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // somebody removed it with all names
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was removed with all names
 			yield(store.State{}, fmt.Errorf("%w: list the names in %s: %w", store.ErrUnavailable, s, err))
 			return
 		}
@@ -55,7 +55,7 @@ func (s *Store) List(ctx context.Context, name string) iter.Seq2[store.State, er
 			path := filepath.Join(dir, f.Name())
 			name, err := s.nameOf(path)
 			if name == "" && err == nil {
-				continue // never used, or gone
+				continue // never used, or removed
 			}
 			var q *queue.Queue
 			if err == nil {
@@ -78,7 +78,7 @@ func (s *Store) nameOf(path string) (string, error) {
 		err = errOtherName
 	}
 	if err != nil {
-		return "", s.told("list", "", path, err)
+		return "", s.storeError("list", "", path, err)
 	}
 	return name, nil
 }
@@ -91,7 +91,7 @@ func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &queue.Queue{}, nil
 	}
-	if err == errBadRecord { // it changes too fast, or is corrupt: the lock tells
+	if err == errBadRecord { // it changes too fast, or is corrupt: a read under the lock decides
 		q = new(queue.Queue)
 		return q, s.do(ctx, op, name, false, func(_ queue.Time, now *queue.Queue) queue.Change {
 			*q = *now
@@ -103,7 +103,7 @@ func (s *Store) peek(ctx context.Context, op, name string) (*queue.Queue, error)
 		err = errOtherName
 	}
 	if err != nil {
-		return nil, s.told(op, name, path, err)
+		return nil, s.storeError(op, name, path, err)
 	}
 	return q, nil
 }
@@ -135,8 +135,8 @@ func (s *Store) glance(fl *file) (name string, err error) {
 	return name, err
 }
 
-// lapse makes the entries of dead processes expired. Nothing is granted: a
-// token drawn for show would be nobody's.
+// lapse makes the entries of dead processes expired. It grants nothing: a
+// token drawn only for the list would belong to no one.
 func lapse(now queue.Time, q *queue.Queue, dead func(store.Process) bool) {
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.Expires > now.Clock && dead(e.ID.Process()) {

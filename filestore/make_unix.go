@@ -63,7 +63,7 @@ func makeDir(path string, shared bool) error {
 	}
 	if _, err := os.Lstat(path); err == nil {
 		if fits, _ := checkDir(path, true); !fits {
-			chmodDir(path) // an older version left it so; if it is not ours, prepare says what is wrong
+			chmodDir(path) // an older version left it so; if it is foreign, prepare reports the error
 		}
 		return nil
 	}
@@ -98,8 +98,8 @@ func chmodDir(path string) error {
 }
 
 // makeFIFO makes a FIFO and opens both its ends, so that opening does not wait
-// and our own reading does not end. It needs no temporary name: nobody looks for
-// it before it is made, as nobody knows its name.
+// and this process's reads do not end. It needs no temporary name: no process
+// looks for it before it exists, as its name is not known yet.
 func (s *Store) makeFIFO(p store.Process, kind string) (f *os.File, err error) {
 	err = s.inDir(func() error {
 		f, err = s.tryFIFO(s.fifo(p, kind))
@@ -134,8 +134,8 @@ func (s *Store) tryFIFO(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ours refuses, with an error that matches fs.ErrPermission, a file that we did
-// not just make: one that a member of the group has put in its place.
+// ours refuses, with an error that matches fs.ErrPermission, a file that this
+// process did not just make: a substitute by a member of the group.
 func ours(fd int, kind uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {

@@ -22,8 +22,8 @@ const (
 	fullTest   = "TestAFullDiskEndsNoHold"
 	restTest   = "TestANameAtRestTakesOnePage"
 	parentTest = "TestADirectoryThatOthersCanReplaceIsRefused"
-	proofTest  = "TestACleanUpRemovesWhatDeadProcessesLeftAndNothingOfTheLiving"
-	swapTest   = "TestTheModeOfAFilePutInPlaceIsNotChanged"
+	proofTest  = "TestACleanUpRemovesOnlyLeftoversOfDeadProcesses"
+	swapTest   = "TestTheModeOfASubstitutedFileIsNotChanged"
 )
 
 var mutants = []mutant.Broken{
@@ -36,19 +36,19 @@ var mutants = []mutant.Broken{
 	one("only the clock tells of a reboot", bootTest, "file-rebooted", mutant.Return("slices.ContainsFunc(fl.q.Entries, func(e queue.Entry) bool { return e.Since > now.Clock })")),
 
 	// A directory that a group shares.
-	one("a link in place of a state file is followed", "TestALinkInPlaceOfAStateFileIsNotFollowed", "file-state-behind-a-link", mutant.Value("os.O_RDWR")),
+	one("a link in place of a state file is followed", "TestASymlinkAtAStateFilesPathIsNotFollowed", "file-state-behind-a-link", mutant.Value("os.O_RDWR")),
 	one("the mode of a FIFO is set by its path", swapTest, "file-fifo-ours", mutant.Stmt("err = os.Chmod(path, s.fileMode)")),
 	one("a FIFO is not looked at", swapTest, "file-fifo-ours", mutant.Stmt("err = unix.Fchmod(fd, uint32(s.fileMode))")),
 	one("the mode of a file is set by its path", swapTest, "file-mode-by-descriptor", mutant.Value("os.Chmod(temp, mode)")),
 	one("the mode of a part is set by its path", swapTest, "file-dir-mode-by-descriptor", mutant.Value("os.Chmod(temp, 0o770|fs.ModeSetgid)")),
-	broken("a file has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll",
+	broken("a file has its name before its mode", "TestFilesInASharedDirectoryCanBeUsedByAll",
 		mutant.At("file-before-its-mode", mutant.Delete()),
 		mutant.At("file-mode-by-descriptor", mutant.Stmt("if err = linkTo(f, temp, path); err == nil {\nisMade(temp)\nerr = f.Chmod(mode)\n}"))),
-	one("a part has its name before its mode", "TestWhatIsSeenInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
+	one("a part has its name before its mode", "TestFilesInASharedDirectoryCanBeUsedByAll", "file-dir-temporary-name", mutant.Value("path")),
 	one("what was left of a maker stays", "TestACleanUpRemovesNamesUnusedForADayAndNoOthers", "file-temporary-cleaned", mutant.Delete()),
 	one("a proof of death is removed before its use", proofTest, "file-proof-needed", mutant.Cond("WAS && e.Expires < 0")),
 	one("what has expired keeps a proof of death", proofTest, "file-proof-needed", mutant.Cond("e.Expires > 0")),
-	one("a file that cannot be read names nobody", "TestACleanUpKeepsProofsOfDeathBesideAFileItCannotRead", "file-proof-unread", mutant.Cond("WAS && q == nil")),
+	one("a file that cannot be read names nobody", "TestACleanUpKeepsProofsOfDeathIfAFileIsUnreadable", "file-proof-unread", mutant.Cond("WAS && q == nil")),
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
 	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedAgainAndAgainIsMade", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
@@ -59,16 +59,16 @@ var mutants = []mutant.Broken{
 	one("a sticky directory is refused", parentTest, "file-way-writable", mutant.Cond("info.Mode()&fs.ModeSymlink != 0 || perm&0o002 == 0 && (perm&0o020 == 0 || trustedGroup(int(st.Gid), sharing))")),
 
 	// Deaths.
-	one("a watch that is given up serves the next waiter", "TestAWatchThatIsGivenUpServesNobody", "file-unwanted-watch-is-gone", mutant.Delete()),
+	one("a watch that is given up serves the next waiter", "TestAnAbandonedWatchServesNoWaiter", "file-unwanted-watch-is-gone", mutant.Delete()),
 
 	// Many holds at once.
 	one("the holds of a name are not in their order", "TestABatchKeepsTheOrderOfOneName", "file-batch-in-order", mutant.Cond("WAS || name != \"\"")),
 	one("a name that is locked keeps the others waiting", "TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed", "file-batch-in-order", mutant.Cond("len(locked) == 0")),
 
 	// A full disk.
-	one("a claim is admitted by what it is now", "TestWhoIsAdmittedToALongQueueCanBeRenewedAndBroken", "file-queue-full", mutant.Cond("len(fl.buf) > longest")),
+	one("a claim is admitted by what it is now", "TestAnEntryOfALongQueueCanBeRenewedAndBroken", "file-queue-full", mutant.Cond("len(fl.buf) > longest")),
 	one("a full disk is as good", "TestAFullDiskIsFound", "file-full-disk", mutant.Cond("bytes == 0 && files == 0 && err != nil")),
-	one("what writes nothing in place is as good", "TestAFileSystemThatWritesNothingInPlaceIsWarnedOf", "file-writes-elsewhere", mutant.Cond("s.shared && !s.shared")),
+	one("what writes nothing in place is as good", "TestACopyOnWriteFileSystemIsWarnedOf", "file-writes-elsewhere", mutant.Cond("s.shared && !s.shared")),
 	one("no room is reserved", fullTest, "file-room-reserved", mutant.Cond("room >= fl.room")),
 	one("a name at rest keeps its room", restTest, "file-page-at-rest", mutant.Cond("WAS && fl.room == 0")),
 	one("room that another cut is taken to be there", restTest, "file-room-cut", mutant.Cond("WAS && room == 0")),
@@ -76,7 +76,7 @@ var mutants = []mutant.Broken{
 	one("only the other slot has room", fullTest, "file-room-of-slots", mutant.Value("map[int]int{newest: fl.size, fl.next: room}")),
 	one("no room for a longer owner", fullTest, "file-room-of-entries", mutant.Return("headSize + 2 + len(name) + 2 + len(boot) + 8 + 4 + entries*entryFixed")),
 	one("who comes is written though no room was reserved", fullTest, "file-room-needed-to-come", mutant.Cond("WAS && fl.room < 0")),
-	one("a renewal fails for want of room for others", "TestARenewalIsWrittenThoughNoRoomWasReserved", "file-room-needed-to-come", mutant.Cond("err != nil && (comes || fl.room >= 0)")),
+	one("a renewal fails for want of room for others", "TestARenewalIsWrittenWithoutReservedSpace", "file-room-needed-to-come", mutant.Cond("err != nil && (comes || fl.room >= 0)")),
 	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "file-release-written-first", mutant.Swap()),
 }
 

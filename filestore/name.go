@@ -12,7 +12,7 @@ var fileNames = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPaddi
 
 // The longest file name is 255 bytes nearly everywhere.
 const (
-	maxEncoded = 200 // a longer one is cut, and told apart by its hash
+	maxEncoded = 200 // a longer one is cut, and distinguished by its hash
 	keptOfLong = 100
 )
 

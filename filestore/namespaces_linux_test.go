@@ -49,7 +49,7 @@ func contained(t testing.TB, cmd *exec.Cmd, boot string) *exec.Cmd {
 }
 
 // The same as TestAFullDiskEndsNoHold, on a file system that is full.
-func TestAFileSystemWithoutRoomEndsNoHold(t *testing.T) {
+func TestAFullFileSystemEndsNoHold(t *testing.T) {
 	cmd := helperCommand(t, "fill the disk", t.TempDir(), "name")
 	cmd.Env = append(cmd.Env, diskEnv+"=256k,mode=700")
 	h := startAs(t, contained(t, cmd, "any"))

@@ -18,7 +18,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 	}
 	p := c.ID.Process()
 	if err := s.live(p); err != nil {
-		return a, s.told("ask for", c.Name, s.path(c.Name), err)
+		return a, s.storeError("ask for", c.Name, s.path(c.Name), err)
 	}
 	var lookOut []store.Process
 	var gone bool
@@ -26,7 +26,8 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (a store.Answer, err err
 		had := has(q, c.ID)
 		a, change, err = q.Ask(now, c.Name, &c)
 		for !a.Granted && !errors.Is(err, store.ErrLost) {
-			// Somebody is ahead, or uses another limit: is it a dead one?
+			// Another claim is ahead, or uses another limit: check whether its process is
+			// dead.
 			dead := s.deadAhead(now, q, c.ID)
 			more := q.Expire(now, c.Name, func(p store.Process) bool { return slices.Contains(dead, p) })
 			if !more.Wrote {
@@ -138,7 +139,7 @@ func (s *Store) batch(ctx context.Context, op string, holds []store.Hold, try fu
 				locked[name] = true
 				busy = append(busy, i)
 			case err != nil:
-				out[i] = s.told(op, name, s.path(name), err)
+				out[i] = s.storeError(op, name, s.path(name), err)
 			}
 		}
 		if todo = busy; len(todo) == 0 {
@@ -267,8 +268,8 @@ func withoutOwn(id store.ID, changes ...queue.Change) queue.Change {
 }
 
 // maxTests is how many holders' processes one operation tests or watches, so
-// that a crowd of readers does not make each ask slow. Those beyond it come
-// free by their TTL, or when others before them have gone.
+// that a crowd of readers does not make each ask slow. Those beyond it are
+// freed by their TTL, or when others before them have left.
 const maxTests = 256
 
 // ahead is who stands before the id, or before one who came now: the processes
@@ -293,8 +294,8 @@ func ahead(now queue.Time, q *queue.Queue, id store.ID) (holders []store.Process
 	return holders, before
 }
 
-// expireBeside ends the holds beside that of id whose processes have died, and
-// returns the processes of the others.
+// expireBeside ends the other holds than that of id whose processes have died,
+// and returns the processes of the rest.
 func (s *Store) expireBeside(now queue.Time, q *queue.Queue, name string, id store.ID) (living []store.Process, change queue.Change) {
 	var dead []store.Process
 	for i := range q.Entries {

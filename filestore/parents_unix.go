@@ -17,12 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// checkParents refuses a directory if somebody else can write to a directory on
-// the way to it, from the root on and through links: the directory could be replaced, and
-// processes with the old one and with the new one would hold the same names. Somebody else
-// is not root, not this user, and not in the group that shares the directory, and may write
-// by the mode or, on Linux, by the ACL. In a sticky directory, such as /tmp, others can make
-// files but move none of ours. What is missing on the way is made, and owned by this user.
+// checkParents refuses a directory if another user can write to a directory on the way to
+// it, from the root on and through links: the directory could be replaced, and processes
+// with the old one and with the new one would hold the same names. Another user is not root,
+// not this user, and not in the group that shares the directory, and may write by the mode
+// or, on Linux, by the ACL. In a sticky directory, such as /tmp, others can create files but
+// not move those of this user. Missing directories on the way are created, owned by this
+// user.
 func checkParents(dir string) error {
 	const maxLinks = 40 // as Linux has it
 	sharing := -1
@@ -79,9 +80,9 @@ func checkParent(dir, at string, info fs.FileInfo, sharing int) error {
 		"chmod go-w %s, or chmod +t it, or name another directory", store.ErrDenied, dir, at, perm, at)
 }
 
-// checkACL refuses a directory on the way to which somebody else may write by name.
-// An ACL can allow that only if the mode has group write: those bits are the most that a
-// named user gets.
+// checkACL refuses a directory on the way that a named other user may write to. An ACL
+// can allow that only if the mode has group write: those bits are the most that a named
+// user gets.
 func checkACL(dir, at string, info fs.FileInfo, sharing int) error {
 	if info.Mode()&(fs.ModeSticky|fs.ModeSymlink) != 0 || info.Mode().Perm()&0o020 == 0 { //mutant:file-way-acl
 		return nil

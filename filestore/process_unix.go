@@ -23,7 +23,7 @@ var _ store.Watcher = (*Store)(nil)
 // A process is the presence of one of our engines in the directory.
 type process struct {
 	alive   *os.File // the FIFO whose last writer's end is the death of the process
-	entries int      // those asked for and not known to be gone
+	entries int      // those asked for and not known to have ended
 	mailbox *os.File // the FIFO that notifications come through, once it watches
 	sink    func(store.Notification)
 }
@@ -42,7 +42,7 @@ func (s *Store) fifo(p store.Process, kind string) string {
 // there and open before its id is in any queue.
 func (s *Store) live(p store.Process) error {
 	if p == (store.Process{}) {
-		return nil // nobody's: such a hold is detached, and no death ends it
+		return nil // of no process: such a hold is detached, and no death ends it
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,9 +67,9 @@ func (s *Store) own(p store.Process) (*process, error) {
 
 // Presence returns an open file that shows other processes that p is alive: p is the
 // first half of the ids of a Locker on this Store. As long as any process has the file
-// open, nobody takes p for dead, and what p holds comes free by release or TTL only. It
-// is for a process that has to clean up after another before the name may be had. The
-// caller closes the file; an exec closes it too.
+// open, p counts as alive, and its holds are freed only by a release or by their TTL. It
+// is for a process that has to clean up after another before the name is granted again.
+// The caller closes the file; an exec closes it too.
 //
 // Errors: store.ErrInvalid if p has made no claim on this Store, store.ErrUnsupported on
 // Windows, and store.ErrUnavailable if the file cannot be duplicated.
@@ -134,19 +134,20 @@ func (s *Store) end(p store.Process, pr *process) {
 	delete(s.procs, p)
 }
 
-// dead reports whether the process has died: its FIFO is there, and nobody has
-// it open for writing. Where the FIFO is gone nothing is known and the TTL
-// decides: somebody who tidies up must not break a lock. So it is of a hold that
-// was detached from its process.
+// dead reports whether the process has died: its FIFO exists, and no process has
+// it open for writing. If the FIFO is missing nothing is known and the TTL
+// decides: a clean-up of files must not break a lock. The same holds for a
+// detached hold.
 func (s *Store) dead(p store.Process) bool {
 	s.mu.Lock()
-	known := s.procs[p] != nil || s.watches[p] != nil // its death would be told
+	known := s.procs[p] != nil || s.watches[p] != nil // its death would be reported
 	s.mu.Unlock()
 	return !known && p != (store.Process{}) && readFIFO(s.fifo(p, liveFIFO)) == ended
 }
 
 // living reports whether the process is known to live: it is this one, or its FIFO is open
-// for writing. It is not the opposite of dead: of most whose FIFO is gone neither is known.
+// for writing. It is not the opposite of dead: of most processes without a FIFO neither is
+// known.
 func (s *Store) living(p store.Process) bool {
 	s.mu.Lock()
 	ours := s.procs[p] != nil
@@ -159,8 +160,8 @@ type life int
 
 const (
 	unknown life = iota // the FIFO is not there, or cannot be opened
-	opened              // somebody has it open for writing
-	ended               // nobody has
+	opened              // a process has it open for writing
+	ended               // no process has
 )
 
 // readFIFO never opens for writing: that would be a life of its own.
@@ -181,9 +182,9 @@ func readFIFO(path string) life {
 }
 
 // A notification in a mailbox is its length in two bytes, the id, the token, the size
-// of its block in two bytes unless that is 1, and the name; or, of a name too
-// long for that, its state file. Written at once, and no longer than this, it
-// is never mixed with others or cut.
+// of its block in two bytes unless that is 1, and the name; or, if the name is too
+// long for that, its state file. It is written at once, and no longer than this, so
+// it is never mixed with others or cut.
 const (
 	maxNotification   = 512 // POSIX promises no more, and macOS keeps to that
 	notificationHead  = 2 + len(store.ID{}) + 8
@@ -207,7 +208,7 @@ func (s *Store) wake(ctx context.Context, woken []store.Notification) {
 		switch {
 		case sink != nil:
 			sink(h)
-		case pr != nil: // ours, and it does not want to be told
+		case pr != nil: // this process, and it has no listener
 		case !s.post(p, h) && readFIFO(s.fifo(p, liveFIFO)) == ended:
 			s.bury(ctx, h.Name, p)
 		}
@@ -332,7 +333,7 @@ func (s *Store) receive(pr *process, mailbox *os.File) {
 	}
 }
 
-// cleanProcess removes a mailbox that nobody reads, and reports whether the path
+// cleanProcess removes a mailbox without a reader, and reports whether the path
 // is that of a FIFO that proves a death.
 func cleanProcess(path string) (proof bool) {
 	switch {

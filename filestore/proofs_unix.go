@@ -10,8 +10,9 @@ import (
 )
 
 // cleanProofs removes FIFOs that prove the deaths of their processes, but not
-// while such a process has an entry: without the proof that would block its name
-// until the TTL. It comes after the deaths were seen, as the dead add no entries.
+// while such a process has an entry: without the proof the entry would block its
+// name until the TTL. It runs after the deaths were seen, as dead processes add
+// no entries.
 func (s *Store) cleanProofs(paths []string) {
 	if len(paths) == 0 {
 		return

@@ -51,7 +51,8 @@ func roomFor(name, boot string, entries int) int {
 	return min(near+more, longest)
 }
 
-// place is where byte i of a slot is in the file, and how many follow it there.
+// place returns the offset in the file of byte i of a slot, and how many bytes
+// follow it there.
 func place(slot, i int) (at int64, follow int) {
 	if i < near {
 		return int64(slot*near + i), near - i

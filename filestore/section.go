@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	// errBusy says that somebody else is inside the section of the name.
+	// errBusy says that another process is inside the section of the name.
 	errBusy = errors.New("locked by another")
 
 	errNotRegular = errors.New("not a regular file")
@@ -68,7 +68,7 @@ func (s *Store) do(ctx context.Context, op, name string, create bool, f change) 
 			return nil
 		}
 		if err != errBusy {
-			return s.told(op, name, s.path(name), err)
+			return s.storeError(op, name, s.path(name), err)
 		}
 		if !try.wait(ctx) {
 			return s.stuck(op, name)
@@ -203,7 +203,7 @@ func (s *Store) open(name string, create bool) (*file, error) {
 	return fl, nil
 }
 
-// closeOne closes some file that nobody is using. s.mu is held.
+// closeOne closes some unused file. s.mu is held.
 func (s *Store) closeOne() {
 	for name, fl := range s.files {
 		if fl.mu.TryLock() {
@@ -229,9 +229,9 @@ func (s *Store) forget(fl *file) {
 
 func (s *Store) path(name string) string { return filepath.Join(s.dir, namesDir, fileName(name)) }
 
-// unchanged reports whether nobody has written since the file was last read or
-// written here, so that the queue need not be read again. Whoever writes next
-// writes the slot that we would, with a larger sequence number.
+// unchanged reports whether the file was not written since it was last read or
+// written here, so that the queue need not be read again. The next writer
+// writes the slot that this process would, with a larger sequence number.
 func (fl *file) unchanged() bool {
 	if !fl.fresh {
 		return false
@@ -321,7 +321,7 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 		}
 		used = true
 	}
-	if used && !s.beforeBoot(fl) { // else a power cut may have left it half on disk, and nobody holds what it said
+	if used && !s.beforeBoot(fl) { // otherwise a power cut may have left it half on disk, and its holds have ended
 		return nil, errBadRecord
 	}
 	fl.seq, fl.next, fl.size = 0, 0, 0
@@ -329,8 +329,8 @@ func (s *Store) pick(fl *file) (found *record, err error) {
 }
 
 // write puts the queue over the older slot. It is not synced: the page cache
-// outlives the process, and a reboot voids every entry anyway. Who comes new is
-// only written if there is room for all that can become of the entries.
+// outlives the process, and a reboot voids every entry anyway. A new claim is
+// written only if there is space for all later states of the entries.
 func (s *Store) write(fl *file, comes bool) error {
 	fl.buf = appendRecord(fl.buf[:0], fl.seq+1, fl.name, s.boot, &fl.q)
 	if len(fl.buf) > longest || comes && mostFor(fl.name, s.boot, len(fl.q.Entries)) > longest { //mutant:file-queue-full
@@ -349,8 +349,7 @@ func (s *Store) write(fl *file, comes bool) error {
 	return nil
 }
 
-// cut gives back what a longer record had, which is nobody's any more. It need not
-// succeed.
+// cut gives back the unused space of a longer record. It need not succeed.
 func (fl *file) cut() {
 	info, err := fl.f.Stat()
 	if err != nil || info.Size() > page && fl.f.Truncate(page) != nil {
@@ -359,12 +358,12 @@ func (fl *file) cut() {
 	fl.short, fl.room = true, min(fl.room, near)
 }
 
-// reserve has the file system give room to both slots before the record in buf
-// is written, so that on a disk that is full later each renewal and release can
-// still be written. It does so by writing zeros behind the two records, which
-// every file system heeds and no reader minds.
+// reserve has the file system allocate both slots before the record in buf is
+// written, so that if the disk is full later, each renewal and release can
+// still be written. It writes zeros behind the two records, which works on
+// every file system and which readers ignore.
 func (fl *file) reserve(room int) error {
-	if fl.room > near { // known by its length: somebody may have cut it since
+	if fl.room > near { // known by its length: it may have been cut since
 		info, err := fl.f.Stat()
 		if err != nil {
 			return err
@@ -409,7 +408,7 @@ var writeSlot = func(f *os.File, record []byte, at int64) error {
 }
 
 // A backoff is the pauses between tries to lock a file: a section takes
-// microseconds, so at first none at all, and then with jitter.
+// microseconds, so at first there is no pause, and then one with jitter.
 type backoff struct{ tries int }
 
 const (
@@ -436,8 +435,8 @@ func (b *backoff) wait(ctx context.Context) bool {
 	}
 }
 
-// told puts an error of the file system into the words of package store.
-func (s *Store) told(op, name, where string, err error) error {
+// storeError turns an error of the file system into one of package store.
+func (s *Store) storeError(op, name, where string, err error) error {
 	var newer versionError
 	switch {
 	case errors.As(err, &newer):

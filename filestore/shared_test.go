@@ -19,7 +19,7 @@ import (
 
 // A member of the group can put another file in the place of one that is being
 // made. Whatever the file is, its mode must not be changed.
-func TestTheModeOfAFilePutInPlaceIsNotChanged(t *testing.T) {
+func TestTheModeOfASubstitutedFileIsNotChanged(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	for what, link := range map[string]func(victim, path string) error{
 		"a symbolic link": os.Symlink,
@@ -85,7 +85,7 @@ func swapNth(t *testing.T, n int, link func(victim, path string) error) (path st
 }
 
 // Whatever has its own name can be used by all members, from the first instant.
-func TestWhatIsSeenInASharedDirectoryCanBeUsedByAll(t *testing.T) {
+func TestFilesInASharedDirectoryCanBeUsedByAll(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := mkdir(t, 0o770|fs.ModeSetgid)
 	n := 0

@@ -119,7 +119,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextIsTold(t *testing.T) {
+func TestAnEndedContextIsReported(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	ctx, stop := context.WithCancel(t.Context())

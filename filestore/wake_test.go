@@ -47,7 +47,7 @@ func TestNotificationsComeThroughAMailboxWhole(t *testing.T) {
 	})
 }
 
-func TestANotificationIsNeverTooLongToBeWrittenAtOnce(t *testing.T) {
+func TestANotificationIsWrittenAtomically(t *testing.T) {
 	for n := range store.MaxName + 1 {
 		for _, block := range []int{0, 1, 2} {
 			if got := len(appendNotification(nil, store.Notification{Name: strings.Repeat("x", n), N: block})); got > maxNotification {
@@ -76,7 +76,7 @@ func FuzzParseNotifications(f *testing.F) {
 }
 
 // A mailbox that was full has turned notifications away: everybody looks.
-func TestAFullMailboxMakesEverybodyPoll(t *testing.T) {
+func TestAFullMailboxMakesAllWaitersPoll(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
 	defer s.Close()
@@ -111,7 +111,7 @@ func TestAFullMailboxMakesEverybodyPoll(t *testing.T) {
 }
 
 // Watch reaches a limit of the system: an error, and nothing is left half done.
-func TestALimitOfOpenFilesIsToldAndDoesNoHarm(t *testing.T) {
+func TestALimitOfOpenFilesIsReportedAndHarmless(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
 	h := lockSoon(t, s, "name")

@@ -22,8 +22,8 @@ type watch struct {
 // others are found when a waiter looks of itself.
 const maxWatches = 256
 
-// A waiter asks again within a position's time, so a watch not asked for as long
-// as that serves nobody. It is a variable so that a test need not wait.
+// A waiter asks again within a position's time, so a watch that was not asked
+// for in that time has no waiter. It is a variable so that a test need not wait.
 var watchIdle = store.MaxPositionTTL
 
 func (w *watch) close() { w.f.Close() }
@@ -57,12 +57,12 @@ func (s *Store) lookOut(waiter store.Process, whom []store.Process) {
 	}
 }
 
-// await waits until p has died or nobody wants to know, or the store is closed.
+// await waits until p has died, the watch is unused, or the store is closed.
 func (s *Store) await(p store.Process, w *watch) {
 	died := s.ends(p, w)
 	s.mu.Lock()
 	if s.watches[p] == w {
-		delete(s.watches, p) // before the notification: who looks then must find the dead
+		delete(s.watches, p) // before the notification: a notified process must find the dead
 	}
 	w.close()
 	var sinks []func(store.Notification)

@@ -46,12 +46,12 @@ func (d *Dialect) Do(ctx context.Context, db *sql.DB, o *sql.TxOptions, l Lease,
 // doTries is how often Do runs a transaction.
 const doTries = 10
 
-// Retry calls f, which runs one transaction, again for as long as the server chose
-// that transaction to end a conflict (SQLSTATE 40001 or 40P01, see [store.SQLState]), up
-// to ten times in all. Between two calls it pauses, at random, for at most 2 ms and then
+// Retry calls f, which runs one transaction, again for as long as the server chose that
+// transaction to end a conflict (SQLSTATE 40001 or 40P01, see [store.SQLState]), up to
+// ten times in all. Between two calls it pauses, at random, for at most 2 ms and then
 // twice as long each time. It returns what the last call of f returned, also when the
 // context ends in a pause. The context of f ends with ctx, and with the lease if that is
-// a [holdfast.Lease]. It is for those who write a guard.
+// a [holdfast.Lease]. It is for authors of a guard.
 func Retry(ctx context.Context, l Lease, f func(context.Context) error) error {
 	if lease, ok := l.(interface {
 		Context(context.Context) context.Context

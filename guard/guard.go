@@ -1,8 +1,8 @@
-// Package guard checks fencing tokens where it matters: at the resource that a
-// lock protects. A holder that was stopped for longer than its TTL does not
-// know, when it goes on, that somebody else has the name by now; its write
-// lands late, on top of the other's. A resource that remembers the newest token
-// it has seen, and refuses older ones, is safe even then.
+// Package guard checks fencing tokens where it matters: at the resource that a lock
+// protects. A holder that was stopped for longer than its TTL does not know, when it goes
+// on, that another has the name by now; its write arrives late, on top of the other's. A
+// resource that remembers the newest token it has seen, and refuses older ones, is safe
+// even then.
 //
 // For an SQL database (SQLite, PostgreSQL, MySQL, MariaDB) it is one call at the
 // beginning of a transaction:
@@ -15,28 +15,28 @@
 //	tx.Commit()
 //
 // Package [github.com/holdfast-go/holdfast/redisstore/redisguard] does the same for Redis,
-// and [github.com/holdfast-go/holdfast/pgstore/pgxguard] for pgx without database/sql.
-// Where the locks are in the PostgreSQL database of the transaction,
+// and [github.com/holdfast-go/holdfast/pgstore/pgxguard] for pgx without database/sql. If
+// the locks are in the PostgreSQL database of the transaction,
 // [github.com/holdfast-go/holdfast/pgstore.Store.CheckTx] checks the lock itself, and no
 // fence is needed; no other store can do that.
 //
 // # The rule
 //
-// The fence of a name is the newest token that a holder who was alone has shown
-// at the resource. A token smaller than the fence is refused, with a
-// [StaleError]. What a lease does depends on its mode:
+// The fence of a name is the newest token that an exclusive holder has shown at the
+// resource. A token smaller than the fence is refused, with a [StaleError]. What a lease
+// does depends on its mode:
 //
-//   - A write lease raises the fence to its token. It must do so before it reads
-//     anything that its writes depend on: from then on no older write lands, so
-//     what was read stays as it is.
+//   - A write lease raises the fence to its token. It must do so before it reads anything
+//     that its writes depend on: from then on older writes are refused, so the data read
+//     does not change.
 //   - A read lease is checked, and never raises: readers hold together, and
 //     their tokens are in no order.
-//   - Slots of a semaphore are an error. Several hold at a time, and a slot's
-//     older token does not mean that its holder is late. Guard what each slot
-//     stands for by a lock of its own.
+//   - Slots of a semaphore are an error. Several hold at a time, and a slot's older token
+//     does not mean that its holder is late. Guard the resource of each slot with a lock
+//     of its own.
 //
-// Tokens of different names, and of one name on different stores, have nothing
-// to do with each other: all who use a resource must take the same lock.
+// Tokens of different names, and of one name on different stores, are unrelated: all users
+// of a resource must take the same lock.
 //
 // In the repository docs/guard.md has more, and says what to do for other kinds of
 // resources.
@@ -67,7 +67,7 @@ type Lease interface {
 type StaleError struct {
 	Name  string // of the lock
 	Where string // where the fence is kept
-	Token int64  // what was refused
+	Token int64  // the refused token
 	Fence int64  // the newest token there
 }
 

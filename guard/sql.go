@@ -16,10 +16,10 @@ type Dialect struct {
 	// of the transaction.
 	raise string
 	// tells is true if raise takes the token twice, and returns the fence as the
-	// id that was inserted last.
+	// last inserted id.
 	tells bool
 	// seed takes a name and gives it a fence of 0 if it has none: for databases
-	// where what is not there cannot be locked. Others have none.
+	// that cannot lock a missing row. Others have no seed.
 	seed string
 	// read takes a name and returns its fence, or no row. No transaction that
 	// raises the fence and commits comes between it and what the transaction
@@ -89,16 +89,16 @@ var MySQL = &Dialect{
 // lease, until [Dialect.Forget].
 func (d *Dialect) Schema() string { return d.schema }
 
-// Check lets the transaction go on if nobody with a newer token has been here,
-// and is a [StaleError] otherwise: then roll back. Call it at the beginning of
-// every transaction that the lease protects, before anything is read.
+// Check returns nil if the resource has not seen a newer token, and a
+// [StaleError] otherwise: then roll back. Call it at the beginning of every
+// transaction that the lease protects, before anything is read.
 //
 // A write lease raises the fence, and the transaction has it locked until it
-// ends: an older holder gets in neither between the check and the commit, nor
-// after. A roll-back lowers the fence again, so what was read in a transaction
+// ends: an older holder can write neither between the check and the commit, nor
+// after. A roll-back lowers the fence again, so data read in a transaction
 // counts only if that one is committed. A read lease is checked and changes
-// nothing; what it reads and writes in the transaction is either before or after
-// that of any newer holder, or fails.
+// nothing; its reads and writes in the transaction are either before or after
+// those of any newer holder, or fail.
 //
 // Other errors: those of [Raises], before anything is sent, and the driver's.
 func (d *Dialect) Check(ctx context.Context, tx *sql.Tx, l Lease) error {
@@ -124,11 +124,11 @@ func (d *Dialect) CheckTx(ctx context.Context, tx Tx, l Lease) error {
 	return nil
 }
 
-// Forget deletes the fence of a name, in the transaction that deletes what its
-// lock protects. From then on any token passes. So forget a name only when
-// nobody who ever held it can still be at work; and the resource, if it is made
-// again, must not mind a late write from before. A name without a fence is fine. The
-// errors are the driver's.
+// Forget deletes the fence of a name, in the transaction that deletes what its lock
+// protects. From then on any token passes. So forget a name only when no past holder
+// can still be working; and the resource, if it is recreated, must tolerate a late
+// write from before. A name without a fence is no error. The errors are the
+// driver's.
 func (d *Dialect) Forget(ctx context.Context, tx *sql.Tx, name string) error {
 	return d.ForgetTx(ctx, sqlTx{tx}, name)
 }
@@ -170,12 +170,12 @@ func (tx sqlTx) Exec(ctx context.Context, statement string, args ...any) (id int
 	if err != nil {
 		return 0, err
 	}
-	id, _ = result.LastInsertId() // PostgreSQL's drivers have none
+	id, _ = result.LastInsertId() // PostgreSQL's drivers return none
 	return id, nil
 }
 
-// fence raises the fence of the name if asked to, and returns it, 0 if there is
-// none.
+// fence raises the fence of the name if raises is set, and returns it, 0 if
+// there is none.
 func (d *Dialect) fence(ctx context.Context, tx Tx, name []byte, token int64, raises bool) (fence int64, err error) {
 	if raises && d.tells {
 		return tx.Exec(ctx, d.raise, name, token, token)
@@ -189,7 +189,7 @@ func (d *Dialect) fence(ctx context.Context, tx Tx, name []byte, token int64, ra
 		return fence, err
 	}
 	if d.seed == "" { //mutant:guard-first-reader-locks
-		return 0, nil // nobody has raised it yet
+		return 0, nil // it was not raised yet
 	}
 	if _, err := tx.Exec(ctx, d.seed, name); err != nil {
 		return 0, err

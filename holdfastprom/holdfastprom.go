@@ -1,4 +1,4 @@
-// Package holdfastprom counts what becomes of locks, for Prometheus:
+// Package holdfastprom counts acquisitions, waits, losses and failures of locks, for Prometheus:
 //
 //	metrics := holdfastprom.New(nil)
 //	prometheus.MustRegister(metrics)
@@ -16,17 +16,15 @@
 //	holdfast_failures_total{operation,reason}    claims, renewals and releases that failed
 //	holdfast_renewal_lateness_seconds            histogram: from when a renewal was due to its answer
 //
-// All have the label store, which is what the store says of itself, as "Redis at
-// 10.0.0.1:6379, database 0". The operation is claim, renewal or release. The reason is
-// unclear (the store gave no answer, also not before the claim's deadline, or it is
-// indeterminate what it did), denied, corrupt, mismatch or other. A renewal that failed is
-// repeated, so it costs nothing yet; each attempt counts. A claim whose caller cancelled
-// it before the store had answered is not counted. Of the claims of an election no wait,
-// refusal or hold time is counted: a standby candidate waits for days while all is well, and the
-// terms of leaders would hide the hold times of locks.
+// All have the label store, which is the description of the store, such as "Redis at 10.0.0.1:6379, database 0".
+// The operation is claim, renewal or release. The reason is unclear (the store did not answer before the claim's
+// deadline, or the outcome is indeterminate), denied, corrupt, mismatch or other. A renewal that failed is
+// repeated, so it costs nothing yet; each attempt counts. A claim whose caller canceled it before the store had
+// answered is not counted. Waits, refusals and hold times of elections are not counted: a standby candidate may
+// wait for days, and the terms of leaders would hide the hold times of locks.
 //
-// There is no label for the lock's name unless [Options.Label] makes one: names
-// such as invoice/42 have no bound, and each would be a series for ever.
+// There is no label for the lock's name unless [Options.Label] makes one: names such as invoice/42 have no
+// bound, and each would be a series forever.
 //
 // In the repository docs/operate.md has alerting rules, and docs/grafana.json is a dashboard.
 package holdfastprom
@@ -44,10 +42,10 @@ import (
 
 // Options of a Collector; nil is the same as an empty one.
 type Options struct {
-	// Label returns the value of the label "name" for the name of a lock, one of as few
-	// values as you mean to keep series for: "invoice" for invoice/42. It must be quick
-	// and always return the same for a name, and is called by many goroutines at a time.
-	// Default: there is no such label.
+	// Label returns the value of the label "name" for the name of a lock, one of a few
+	// values, as each is a series: "invoice" for invoice/42. It must be quick, always
+	// return the same value for a name, and be safe for concurrent use. Default: no such
+	// label.
 	Label func(name string) string
 }
 
@@ -176,7 +174,7 @@ func (s *series) fail(operation string, err error) {
 
 const unclear = "unclear"
 
-// reason is one of few. A claim whose time was over before the store had
+// reason is one of a few. A claim whose context ended before the store had
 // answered is indeterminate too.
 func reason(err error) string {
 	for _, r := range []struct {

@@ -3,8 +3,8 @@
 //
 // # Stored form
 //
-// A map from name to [queue.Queue]. A name that nobody holds or waits for is
-// not in it: of all idle names one number is kept, the newest token.
+// A map from name to [queue.Queue]. It has only names with holders or waiters: for all
+// idle names one number is kept, the newest token.
 //
 // # Guarantees
 //
@@ -42,7 +42,7 @@ type Store struct {
 	mu    sync.Mutex
 	names map[string]*named
 	most  int    // names at a time since the map was made
-	sweep int    // how many names there may be before those that are over are looked for
+	sweep int    // how many names there may be before expired ones are removed
 	free  *named // of an idle name, to be used again
 	last  int64  // the newest token of all idle names
 	now   func() queue.Time
@@ -92,11 +92,11 @@ const minSweep = 1024
 // Fail makes every later operation for which f returns an error fail with that error
 // before anything is done, as an unreachable server would; a nil f ends that. op is
 // "ask", "poll", "renew", "change", "release", "watch", "list" or "break". name is empty
-// for a list of all names, and "watch" is [Store.WatchName] alone: Watch never fails by
-// it. f is called with the store locked and must not use it. Fail is
-// for tests of what a caller does when its store is away: an error that matches none of
-// the Err values of package [github.com/holdfast-go/holdfast/store] counts as an
-// indeterminate outcome, so that a claim fails with ErrUnavailable.
+// for a list of all names, and "watch" is [Store.WatchName] alone: it never makes Watch
+// fail. f is called with the store locked and must not use it. Fail is for tests of a
+// caller whose store is down: an error that matches none of the Err values of package
+// [github.com/holdfast-go/holdfast/store] counts as an indeterminate outcome, so that a
+// claim fails with ErrUnavailable.
 func (s *Store) Fail(f func(op, name string) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *Store) Break(name string) {
 	defer s.mu.Unlock()
 	s.change(name, func(now queue.Time, q *queue.Queue) queue.Change {
 		var all queue.Change
-		q.Forgets = true // nobody is told why
+		q.Forgets = true // the reason is not kept
 		defer func() { q.Forgets = false }()
 		for _, e := range q.State(now, name).Entries {
 			if e.Granted && !e.Freed {
@@ -318,8 +318,8 @@ func (s *Store) do(ctx context.Context, op, name string, f func(queue.Time, *que
 	return err
 }
 
-// change runs f on the queue of the name, forgets a name that nobody uses any
-// more, and wakes whom f granted.
+// change runs f on the queue of the name, forgets an unused name, and notifies
+// the claims that f granted.
 func (s *Store) change(name string, f func(queue.Time, *queue.Queue) queue.Change) { //mutant:names-folded-case
 	n := s.names[name]
 	if n == nil {

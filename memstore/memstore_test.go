@@ -209,7 +209,7 @@ func TestFailCanPickOneOperationOfOneName(t *testing.T) {
 	}
 }
 
-func TestBreakLosesEveryHoldOfTheNameAndLetsTheNextIn(t *testing.T) {
+func TestBreakLosesEveryHoldOfANameAndGrantsTheNext(t *testing.T) {
 	s, ctx := New(), t.Context()
 	reader := func(name string) store.Claim {
 		c := claim(name)

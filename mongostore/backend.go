@@ -50,7 +50,7 @@ type backend struct {
 	tasks   sync.WaitGroup
 	indexed atomic.Bool // the index was seen to
 
-	trying chan struct{} // has room for one, who tries the server
+	trying chan struct{} // of capacity 1: the one who tries the server
 	mu     sync.Mutex
 	level  string // the read concern of a Load; "": the server was not asked yet
 	fit    bool   // the server has passed the trial
@@ -58,7 +58,7 @@ type backend struct {
 	own    map[session.ID]own
 }
 
-// A clock is the server's, as it was read last: in microseconds since 1970, at some moment between two of ours.
+// A clock is the server's, as last read: in microseconds since 1970, at some moment between two local ones.
 type clock struct {
 	server      int64
 	sent, heard store.Instant
@@ -79,7 +79,7 @@ type stored struct {
 	TTL   int64         `bson:"ttl"` // of a session, in milliseconds
 	Calls int64         `bson:"calls"`
 	Over  bool          `bson:"over"`
-	Seen  bson.DateTime `bson:"seen"` // when somebody last looked at a session
+	Seen  bson.DateTime `bson:"seen"` // when a session was last read by another process
 }
 
 type note struct {
@@ -124,16 +124,17 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Notifies: true, Clock: true, MaxRecord: maxRecord, Retention: b.retention}
 }
 
-// run sends one command to the primary, once. The driver repeats none that it is given whole, whatever the client's
-// retryWrites: what was not answered is the caller's to find out about.
+// run sends one command to the primary, once. The driver does not repeat raw commands, whatever the client's
+// retryWrites: the caller resolves unanswered ones.
 func (b *backend) run(ctx context.Context, command bson.D, reply any) error {
-	// A session of the caller's would have us be part of his transaction.
+	// With a session of the caller's this command would be part of its
+	// transaction.
 	ctx = mongo.NewSessionContext(ctx, nil)
 	return b.locks.Database().RunCommand(ctx, command, options.RunCmd().SetReadPreference(readpref.Primary())).Decode(reply)
 }
 
-// modify updates the one document that the query matches, and returns it as it is then, or those fields: nil if none did, or
-// if upsert met another. A majority has it in its journal before that is answered.
+// modify updates the one document that the query matches, and returns it, or those fields, after the update: nil
+// if none matched, or if upsert met another document. A majority has it in its journal before the answer.
 func (b *backend) modify(ctx context.Context, query, update bson.D, upsert bool, fields ...any) (*stored, error) {
 	var reply struct {
 		Value *stored `bson:"value"`
@@ -160,7 +161,7 @@ func (b *backend) modify(ctx context.Context, query, update bson.D, upsert bool,
 	return reply.Value, nil
 }
 
-// heard notes what the server's clock showed after a request was sent.
+// heard notes the server's clock in the answer to a request.
 func (b *backend) heard(at bson.DateTime, sent store.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,8 +229,8 @@ func (b *backend) Load(ctx context.Context, name string) (r record.Record, err e
 	return d.read(b.time().earliest()), nil
 }
 
-// Swap implements [record.Backend]: an update that depends on the random number of the swap before, and on the notes that
-// it takes in. What is new depends on its own number: so it meets no other, and is not done twice.
+// Swap implements [record.Backend]: an update that depends on the random number of the swap before, and on the
+// notes that it takes in. A new document depends on its own number: so it meets no other, and is not done twice.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err = b.prepare(ctx); err != nil {
 		return out, err
@@ -309,7 +310,8 @@ func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 	}
 }
 
-// each reads the documents of ours that a filter matches, until f returns false. What it reads may be old.
+// each reads the documents of this package that a filter matches, until f returns false. They may be
+// stale.
 func (b *backend) each(ctx context.Context, filter bson.D, f func(id []byte, raw bson.Raw) bool) error {
 	cursor, err := b.locks.Database().RunCommandCursor(mongo.NewSessionContext(ctx, nil), object("find", b.locks.Name(), "filter", filter),
 		options.RunCmd().SetReadPreference(readpref.Primary()))
@@ -325,8 +327,8 @@ func (b *backend) each(ctx context.Context, filter bson.D, f func(id []byte, raw
 	return cursor.Err()
 }
 
-// index makes the TTL index, once and beside the locking, which needs it not: a server that cannot, or may not, keeps
-// what nobody uses.
+// index creates the TTL index, once and in the background, as locks do not need it: without it, or without the
+// right to create it, unused documents stay.
 func (b *backend) index() {
 	if b.indexed.Swap(true) { //mutant:mongo-index-made-each-swap
 		return

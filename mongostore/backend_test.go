@@ -107,7 +107,7 @@ func (a alone) Traits() record.Traits {
 }
 
 // As of holds that were detached.
-func TestASessionThatNobodyRenewsIsForgotten(t *testing.T) {
+func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)))
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // leastWire is the version of the protocol of MongoDB 4.4.
 const leastWire = 9
 
-// clockAge is for how long the server's clock is taken to go as ours does.
+// clockAge is how long the server's clock is assumed to run like the local
+// one.
 const clockAge = 5 * time.Minute
 
 // What a server says of itself.
@@ -43,13 +44,13 @@ func (b *backend) hello(ctx context.Context) (h hello, err error) {
 	if b.level = "local"; h.Set != "" || h.Message == "isdbgrid" {
 		b.level = "linearizable" //mutant:mongo-level
 	}
-	if !b.fit { // better than none: through a mongos it is that one's
+	if !b.fit { // better than nothing: through a mongos it is the clock of the mongos
 		b.clock = clock{int64(h.Time) * 1000, sent, store.Now()}
 	}
 	return h, nil
 }
 
-// kind is what a server is, as far as it tells; the error says that it cannot be used, whatever a trial shows.
+// kind is the kind of server, as it reports; the error says that it cannot be used, whatever a trial shows.
 func (b *backend) kind(h hello) (what string, err error) {
 	never := func(why string) error { return fmt.Errorf("%w: %s %s", store.ErrUnsupported, b.address, why) }
 	if h.Set == "globaldb" || strings.Contains(h.Primary+h.Me, ".mongo.cosmos.azure.com") { //mutant:mongo-cosmos-is-refused
@@ -107,8 +108,9 @@ func (b *backend) prepare(ctx context.Context) error {
 // racers are how many write at once in a trial.
 const racers = 4
 
-// try has the server do what locks need, in a document of ours: of those who make it one is told that he has, of those who
-// change it from there one is told so, what he has written is there, and what the others have is not.
+// try makes the server do what locks need, in a document of its own: exactly one of several creators succeeds,
+// exactly one of several writers that change it from there succeeds, and the document has that writer's value
+// and no other's.
 func (b *backend) try(ctx context.Context) error {
 	trial := binary('t', newRev().Data)
 	made, err := b.race(ctx, "make", func(i int, rev bson.Binary) (*stored, error) {
@@ -150,7 +152,7 @@ func (b *backend) unfit(why string) error {
 	return fmt.Errorf("%w: %s is not safe for locks, two could hold one: it %s; use MongoDB, or another store", store.ErrUnsupported, b.address, why)
 }
 
-// race has some write at once, and returns the number of the one who was told that he did.
+// race runs some writes at once, and returns the number of the one that succeeded.
 func (b *backend) race(ctx context.Context, what string, write func(i int, rev bson.Binary) (*stored, error)) (won bson.Binary, err error) {
 	var all sync.WaitGroup
 	var revs [racers]bson.Binary

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestCheckTellsWhatTheServerIs(t *testing.T) {
+func TestCheckReportsWhatTheServerIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		o       mongosim.Options
@@ -46,7 +46,7 @@ func TestCheckTellsWhatTheServerIs(t *testing.T) {
 }
 
 // Where two would get in nobody does, and is told why; what a trial has shown wrong is so for the doctor, too.
-func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
+func TestAnUnsafeServerIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []mongosim.Options{
 		{Engine: mongosim.UpsertsReplace}, {Engine: mongosim.UpsertsBothWin}, {Engine: mongosim.FiltersByID}, {Engine: mongosim.PushesReplace}, {Engine: mongosim.NoDates},
@@ -59,18 +59,18 @@ func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
 		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "use MongoDB") {
 			t.Errorf("%+v: %v, want ErrUnsupported, and what to do", o, err)
 		}
-		told := false
+		reported := false
 		for _, f := range s.Check(t.Context()) {
-			told = told || errors.Is(f.Err, store.ErrUnsupported)
+			reported = reported || errors.Is(f.Err, store.ErrUnsupported)
 		}
-		if !told {
+		if !reported {
 			t.Errorf("%+v: the doctor finds nothing", o)
 		}
 	}
 }
 
 // Who may not write can look.
-func TestWhoMayNotWriteCanLook(t *testing.T) {
+func TestAReadOnlyUserCanLook(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	h := storetest.MustHold(t, s, mutex("n"))

@@ -30,7 +30,7 @@ const (
 )
 
 // hasCode reports whether the server answered a command with one of these
-// codes. A write concern error is none: then the write was done.
+// codes. A write concern error does not count: then the write was done.
 func hasCode(err error, codes ...int) bool {
 	var e mongo.CommandError
 	if !errors.As(err, &e) {
@@ -51,7 +51,7 @@ func (b *backend) failed(err error) error {
 	case err == nil || store.Definite(err):
 		return err
 	case strings.Contains(err.Error(), "connection refused") && !errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err) // the driver keeps only the text of that
+		return fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err) // the driver keeps only its text
 	case hasCode(err, unauthorized, authenticationFailed):
 		return tell(store.ErrDenied, "")
 	case hasCode(err, badValue) && strings.Contains(err.Error(), "'j'"):

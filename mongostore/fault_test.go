@@ -63,7 +63,7 @@ func isFree(t *testing.T, s *Store, name string) {
 }
 
 // Whatever the client has for retryWrites: what was not answered is asked for anew by its id, and is there once.
-func TestAnAskThatWasNotAnsweredIsRepeatedByItsID(t *testing.T) {
+func TestAnUnansweredAskIsRepeatedByItsID(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]mongosim.Fault{
 		"the reply is lost": {Cut: true}, "the request is lost": {Cut: true, Before: true}, "a majority has not confirmed it": {Code: 64, Name: "WriteConcernFailed"},
@@ -239,7 +239,7 @@ func TestARenewalThatComesLateRevivesNoEndedSession(t *testing.T) {
 }
 
 // The server cuts its dates to milliseconds.
-func TestASessionGoesOnForAsLongAsALookSays(t *testing.T) {
+func TestASessionLastsAsLongAsAReadSays(t *testing.T) {
 	t.Parallel()
 	start := time.Now().Truncate(time.Millisecond)
 	var past atomic.Int64
@@ -301,7 +301,7 @@ func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 }
 
 // The TTL index deletes no session that may yet be renewed, nor a name that was used again.
-func TestWhatLivesIsNotDeleted(t *testing.T) {
+func TestLiveDocumentsAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	var clock handClock
 	s, server := newSim(t, mongosim.Options{Clock: clock.now})
@@ -329,7 +329,7 @@ func TestWhatLivesIsNotDeleted(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheServerAreTold(t *testing.T) {
+func TestErrorsOfTheServerAreReturned(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
 	for code, want := range map[int32]error{
@@ -420,7 +420,7 @@ func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
 }
 
 // A standalone has no change streams, no linearizable reads and no retryable writes.
-func TestAStandaloneWakesNobodyAndLocks(t *testing.T) {
+func TestAStandaloneLocksWithoutNotifications(t *testing.T) {
 	t.Parallel()
 	for _, o := range []mongosim.Options{{Standalone: true}, {Standalone: true, Engine: mongosim.NoChangeStreams}} {
 		s, _ := newSim(t, o)

@@ -283,7 +283,7 @@ func TestARefusedTryWritesNothingOfTheName(t *testing.T) {
 	}
 }
 
-func TestTheIndexIsMadeOnceAndBesideTheLocking(t *testing.T) {
+func TestTheIndexIsCreatedOnceWithoutDelayingLocks(t *testing.T) {
 	t.Parallel()
 	server := mongosim.Start(t, mongosim.Options{})
 	server.Fault("createIndexes", mongosim.Fault{Before: true, Code: unauthorized, Name: "Unauthorized"})

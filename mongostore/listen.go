@@ -17,13 +17,14 @@ import (
 const (
 	// awaitFor is how long the server waits for a change before it says that there is none.
 	awaitFor = 5 * time.Second
-	// A stream that broke is opened anew after a pause between these.
+	// A broken stream is reopened after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
 
-// A letter is a notification, in the field woke of the name that it is of. Each swap writes that field anew, and a change
-// stream tells it once a majority has it. A list that is as it was would be no change: so each letter has the number of the swap.
+// A letter is a notification, in the field woke of its name's document. Each swap rewrites that field, and a
+// change stream reports it once a majority has it. An unchanged list would be no change: so each letter has the
+// number of the swap.
 type letter struct {
 	Process bson.Binary `bson:"p"`
 	Text    bson.Binary `bson:"t"`
@@ -40,16 +41,16 @@ func letters(rev bson.Binary, all []record.Notification) []letter {
 
 func processOf(p store.Process) bson.Binary { return bson.Binary{Data: p[:]} }
 
-// Listen implements [record.Backend]: one change stream, until Close. The error matches store.ErrUnsupported where there
-// are none.
+// Listen implements [record.Backend]: one change stream, until Close. The error matches store.ErrUnsupported if
+// the server has no change streams.
 func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.Notification)) error {
 	return b.follow(ctx, b.ctx, ofProcess(p), func(stream *mongo.ChangeStream) {
 		deliver(stream, p, sink)
 	}, func() { sink(record.Notification{}) })
 }
 
-// WatchRecord implements [record.NameWatcher]: a change stream of the name's document alone, which takes one of the
-// client's connections. The error matches store.ErrUnsupported where there are none.
+// WatchRecord implements [record.NameWatcher]: a change stream of the name's document alone, which takes one of
+// the client's connections. The error matches store.ErrUnsupported if the server has no change streams.
 func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	watching, stop := context.WithCancel(b.ctx)
 	err = b.follow(ctx, watching, ofName(name), func(*mongo.ChangeStream) {
@@ -62,9 +63,9 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	return stop, nil
 }
 
-// follow opens a stream of the changes that the stages let through, and calls heard for each, until watching ends. If
-// the stream breaks it is opened anew, and then again is called: what came in between is not heard. The
-// first is opened before follow returns, or its error is returned.
+// follow opens a stream of the changes that the stages let through, and calls heard for each, until watching
+// ends. If the stream breaks it is reopened, and then again is called: changes in between are missed. The first
+// stream is opened before follow returns, or its error is returned.
 func (b *backend) follow(ctx, watching context.Context, stages bson.A, heard func(*mongo.ChangeStream), again func()) error {
 	stream, err := b.watch(ctx, stages)
 	if err != nil {

@@ -3,8 +3,8 @@
 //
 // # Stored form
 //
-// Documents in one collection, holdfast.locks unless [Options] say otherwise. The _id is binary: a letter, and then bytes. v is
-// the version of the form, 2: a document of a newer one is left alone.
+// Documents in one collection, holdfast.locks unless [Options] say otherwise. The _id is binary: a letter, and
+// then bytes. v is the version of the format, 2: a document of a newer one is left alone.
 //
 //	n and a name        data, the record of the name, as package store/record writes it; rev, a random number that each write
 //	                    of it draws; inbox, the notes of waiters that are not in the record yet; woke, the notifications of the
@@ -12,8 +12,9 @@
 //	s and a session     at, the date of its last renewal; ttl, in milliseconds; over; calls; seen, when it was last looked at
 //	t and a number      a trial, for a minute
 //
-// What has the field expiresAt is deleted then, by the TTL index expiresAt_ttl: a name a day after it was idle, a session a
-// day after its end. It is made in the background at the first use. Without it documents stay, and locks work as well.
+// Documents with the field expiresAt are deleted at that time by the TTL index expiresAt_ttl: a name a day after
+// it became idle, a session a day after its end. The index is created in the background at the first use.
+// Without it documents stay, and locks still work.
 //
 // # Guarantees
 //
@@ -22,38 +23,40 @@
 // A process has one session for each TTL that its claims have, and one of ten seconds for those that wait, and renews
 // each once for all of them. A hold lasts as long as its session, counted from the sending of its last answered renewal.
 //
-// A record is changed by a findAndModify that the server does only if rev is what was read, with plain operators, acknowledged by
-// a majority and its journals whatever the client's write concern is. So an election loses no lease that was answered. Who is
-// refused appends a note to the same document, which changes no rev and is in nobody's way. A record is read with the read
-// concern "linearizable": a primary that was replaced and does not know it yet answers no such read. Each command is sent once,
-// whatever the client's retryWrites: what was not answered, package store/record finds out about.
+// A record is changed by a findAndModify that the server does only if rev is unchanged since the read, with
+// plain operators, acknowledged by a majority and its journals whatever the client's write concern is. So an
+// election loses no answered lease. A refused write appends a note to the same document, which does not change
+// rev and conflicts with no other write. A record is read with the read concern "linearizable": a primary that
+// was replaced and does not know it yet answers no such read. Each command is sent once, whatever the client's
+// retryWrites: package store/record resolves unanswered ones.
 //
-// The server's clock judges, by $currentDate: the time of a renewal, and the time of a look at a session. Who finds that a
-// session's time has passed ends it, by a write that is refused if it was renewed meanwhile, before anybody is granted what it kept.
-// After a fail-over the clock is that of the new primary; on a sharded cluster it is that of the session's shard. A
-// primary whose clock is ahead can end a lease early for others, and holders are told by the next renewal: keep clocks in
-// step (NTP), and check the token.
+// The server's clock judges, by $currentDate: the time of a renewal, and the time of a read of a session. A
+// process that finds a session expired ends it, by a write that is refused if it was renewed meanwhile, before
+// any of its names is granted. After a fail-over the clock is that of the new primary; on a sharded cluster it
+// is that of the session's shard. A primary whose clock is ahead can end a lease early for others, and its
+// holder learns of that with the next renewal: keep clocks in step (NTP), and check the token.
 //
-// Tokens of a name increase as long as its document is there, and beyond that as long as the clock of the server is not behind
-// the newest one.
+// Tokens of a name increase while its document exists, and after that while the clock of the server is not
+// behind the newest one.
 //
-// On a replica set or a sharded cluster waiters are woken by a change stream, one a process, which tells a grant once a
-// majority has it. On a standalone, and for a user who may not watch, they poll, in growing pauses. So do observers of elections:
-// each name that is observed has a change stream, which takes one of the client's connections.
+// On a replica set or a sharded cluster waiters are notified by a change stream, one per process, which reports
+// a grant once a majority has it. On a standalone, and for a user without the right to watch, they poll, in
+// growing pauses. So do observers of elections: each name that is observed has a change stream, which takes one
+// of the client's connections.
 //
-// If you come from DistributedLock.MongoDB of .NET, its options are here under other names. Its collection is in [Options]. The rest
-// is in holdfast.Options: the expiry (30 s by default) is TTL, the cadence of the extension (a third of that) is RenewEvery, and the
-// busy wait (2 ms to 800 ms) is PollMin and PollMax, which count only where no change stream wakes waiters. Documents of that
-// library are foreign here, and left alone.
+// If you come from DistributedLock.MongoDB of .NET, its options are here under other names. Its collection is in
+// [Options]. The rest is in holdfast.Options: the expiry (30 s by default) is TTL, the cadence of the extension
+// (a third of that) is RenewEvery, and the busy wait (2 ms to 800 ms) is PollMin and PollMax, which are used
+// only without change streams. Documents of that library are foreign here, and left alone.
 //
 // # Requirements
 //
 // MongoDB 4.4 or newer, as a replica set, a sharded cluster or a standalone, with a storage engine that keeps a journal; the
 // collection sharded, if at all, by _id alone. A record has at most 4 MiB, which is some 40,000 entries.
 //
-// Before the first write, and in holdfast doctor, a trial is made: four writers make one document, and change it, at once, and
-// each time exactly one of them must succeed. A server that fails it is refused with an error that says so. Other servers that speak
-// MongoDB's protocol have this of what is needed:
+// Before the first write, and in holdfast doctor, there is a trial: four writers create one document, and change
+// it, at once, and each time exactly one of them must succeed. A server that fails it is refused with an error
+// that says so. Other servers that speak MongoDB's protocol have these of the required features:
 //
 //	                               DocumentDB (the engine on      FerretDB 2            Azure Cosmos DB (request units)
 //	                               PostgreSQL; Azure's, too)
@@ -66,13 +69,14 @@
 //	TTL index                      seen                           the same engine       has one
 //	so it is                       used, if it passes the trial   used, if it passes    refused, as it says who it is
 //
-// "Seen" is of an engine built by hand, with this form sketched on it, not with this package, and not through a gateway.
-// A crash or a fail-over there is PostgreSQL's matter. Amazon's DocumentDB was never tried.
+// "Seen" refers to an engine built for the purpose, with this format sketched on it, not with this package, and
+// not through a gateway. A crash or a fail-over there is handled by PostgreSQL. Amazon's DocumentDB was never
+// tried.
 //
-// What it was tested on: a stand-in that was written from MongoDB's manual, in internal/mongosim. No MongoDB server could be had
-// where it was made. The tests run on one that HOLDFAST_TEST_MONGODB names by its URI, or on a mongod in the PATH, and then
-// show what the stand-in cannot, too: rights, a step-down, the TTL index, a collation, two mongos. The binary of go test -c
-// ./mongostore is enough.
+// It was tested on a stand-in that was written from MongoDB's manual, in internal/mongosim. No MongoDB server
+// was available. The tests run on one that HOLDFAST_TEST_MONGODB names by its URI, or on a mongod in the PATH,
+// and then also show what the stand-in cannot: rights, a step-down, the TTL index, a collation, two mongos. The
+// binary of go test -c ./mongostore is enough.
 //
 // # Rights
 //

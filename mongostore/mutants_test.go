@@ -16,7 +16,7 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 	const (
 		promise = "TestBackend/promise/"
 		sure    = "TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt"
-		unsafe  = "TestAServerThatIsNotSafeIsRefused"
+		unsafe  = "TestAnUnsafeServerIsRefused"
 		form    = "TestTheStoredFormIsWhatIsDocumented"
 		foreign = "TestAForeignDocumentIsLeftAlone"
 	)
@@ -37,19 +37,19 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"an end is not made final", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-end-is-made-final", mutant.Stmt("ended, err := d, error(nil)\n_ = unrenewed")},
 		{"a session that is renewed meanwhile is ended", "TestASessionThatIsRenewedMeanwhileIsNotEnded", "mongo-renewed-meanwhile", mutant.Value("living(id)")},
 		{"that dates are cut is forgotten", "TestARenewalThatComesLateRevivesNoEndedSession", "mongo-dates-are-cut", mutant.Return("ttl, nil")},
-		{"that the date of a look is cut is forgotten", "TestASessionGoesOnForAsLongAsALookSays", "mongo-look-is-cut", mutant.Return("left, nil")},
-		{"a session is kept for a day whatever its TTL", "TestWhatLivesIsNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},
-		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "mongo-ended-session-is-kept", mutant.Delete()},
+		{"that the date of a look is cut is forgotten", "TestASessionLastsAsLongAsAReadSays", "mongo-look-is-cut", mutant.Return("left, nil")},
+		{"a session is kept for a day whatever its TTL", "TestLiveDocumentsAreNotDeleted", "mongo-session-is-kept", mutant.Value(`object("ttl", ttl.Milliseconds(), expires, date(b.time().latest(), b.retention+slack))`)},
+		{"a session that nobody renews is kept", "TestAnUnrenewedSessionIsForgotten", "mongo-ended-session-is-kept", mutant.Delete()},
 		{"an idle name is deleted at once", promise + "an_idle_record_is_there_for_its_retention", "mongo-idle-is-kept", mutant.Stmt(`set = append(set, bson.E{Key: expires, Value: date(b.time().latest(), 0)})`)},
 		{"a name that is used again is deleted", promise + "a_record_that_is_used_again_stays", "mongo-used-again-stays", mutant.Stmt("_ = update")},
 		{"what is young is listed as old", "TestYoungNamesAreNotListedAsOld", "mongo-young-listed", mutant.Delete()},
 		{"a server that lets two win is good enough", unsafe, "mongo-one-wins", mutant.Cond("winners < 1")},
 		{"what is there after a trial is not read", unsafe, "mongo-trial-is-read", mutant.Cond("err != nil || d.V != form")},
 		{"Cosmos DB is good enough", unsafe, "mongo-cosmos-is-refused", mutant.Cond("false")},
-		{"who may not write may not look", "TestWhoMayNotWriteCanLook", "mongo-reader-looks", mutant.Cond("err != nil")},
+		{"who may not write may not look", "TestAReadOnlyUserCanLook", "mongo-reader-looks", mutant.Cond("err != nil")},
 		{"a newer form is read", foreign, "mongo-newer-form", mutant.Cond("WAS && false")},
 		{"a foreign document is read", foreign, "mongo-foreign-document", mutant.Cond("err != nil")},
-		{"the index is made with each swap", "TestTheIndexIsMadeOnceAndBesideTheLocking", "mongo-index-made-each-swap", mutant.Cond("b.indexed.Swap(false)")},
+		{"the index is made with each swap", "TestTheIndexIsCreatedOnceWithoutDelayingLocks", "mongo-index-made-each-swap", mutant.Cond("b.indexed.Swap(false)")},
 		{"nobody is told after a break", "TestABrokenStreamIsOpenedAgain", "mongo-nobody-told-after-break", mutant.Delete()},
 		{"who watches a name is not told of a change", "TestBackend/promise/who_watches_a_record_hears_of_each_swap_of_it", "mongo-observer-not-told", mutant.Delete()},
 		{"notifications as they were are no change", "TestTheSameNotificationComesWithEachSwap", "mongo-same-letter-again", mutant.Value(`letter{processOf(all[i].ID.Process()), bson.Binary{Data: record.AppendNotifications(nil, all[i:i+1])}, bson.Binary{}}`)},

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// DefaultDatabase is the database of a URL that names none.
+// DefaultDatabase is the database of a URL without one.
 const DefaultDatabase = "holdfast"
 
 func init() {
@@ -61,7 +61,7 @@ func Open(rawURL string, dial func(ctx context.Context, network, addr string) (n
 		database = DefaultDatabase
 	}
 	for host := range strings.SplitSeq(hosts[strings.LastIndex(hosts, "@")+1:], ",") {
-		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone //mutant:mongo-url-names-each-host
+		if host == "" || host[0] == ':' { // a missing host must not mean this host, where each process would have its own locks //mutant:mongo-url-names-each-host
 			return nil, bad("it names no host, or an empty one")
 		}
 	}

@@ -65,7 +65,7 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 	}
 }
 
-func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
+func TestTheServerDeletesDocumentsUnusedForADay(t *testing.T) {
 	client := realClient(t)
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
@@ -91,7 +91,7 @@ func TestTheServerDeletesWhatNobodyHasUsedForADay(t *testing.T) {
 }
 
 // Names and sessions are binary, which no collation has a say in.
-func TestACollectionWithACollationTellsNamesApart(t *testing.T) {
+func TestACollationKeepsNamesDistinct(t *testing.T) {
 	db := realClient(t).Database(database)
 	for strength := 1; strength <= 5; strength++ {
 		o := apart()

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is a document with the date of its last renewal, by the server's clock, and its TTL. It has ended once it says
-// so: over is set by its owner, or by whoever finds by the server's clock that its time has passed, if it was not renewed
-// meanwhile.
+// A session is a document with the date of its last renewal, by the server's clock, and its TTL. It has ended
+// once its field over is set: by its owner, or by a process that finds it expired by the server's clock, if it
+// was not renewed meanwhile.
 
 // The range of TTLs.
 const (
@@ -48,7 +48,8 @@ type own struct {
 	used store.Instant // when it was begun, or a renewal was sent last
 }
 
-// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
+// hold.
 const forgotten = time.Minute
 
 // Begin implements [session.Backend]. The server's dates are cut to milliseconds: by so much it may end early.
@@ -119,7 +120,8 @@ func (b *backend) End(ctx context.Context, id session.ID) error {
 	return err
 }
 
-// over ends a session. It is kept for a while, as somebody may ask for it.
+// over ends a session. The document is kept for a while, as others may read
+// it.
 func (b *backend) over() bson.D {
 	return object("$set", object("over", true, expires, date(b.time().latest(), b.retention+slack)))
 }
@@ -163,7 +165,7 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return out, errors.Join(errs...)
 }
 
-// ends is when sessions end that nobody renews, in microseconds, as far as one reading shows.
+// ends is when sessions end unless renewed, in microseconds, by one read.
 func (b *backend) ends(ctx context.Context, ids []session.ID) (map[session.ID]int64, error) {
 	all := make(bson.A, len(ids))
 	for i, id := range ids {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// facts are what one look at the server tells.
+// facts are the results of one read of the server's state.
 type facts struct {
 	now                   int64
 	version, user, update string
@@ -80,7 +80,8 @@ func checkReads(f facts) store.Finding {
 	return store.Finding{About: "reading", Found: "READ_COMMITTED_SNAPSHOT is on: reads wait for nobody"}
 }
 
-// checkRights tells whether the tables are there and are ours, and whether this user may do what locks need.
+// checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that
+// locks need.
 func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 	schema, grants := b.o.schema(), ""
 	for _, table := range []string{b.o.locks(), b.o.sessions()} {
@@ -102,7 +103,7 @@ func (b *backend) checkRights(ctx context.Context, f facts) store.Finding {
 	return row.CheckTable(b.o.locks(), there, keeps, grants)
 }
 
-// mayUse judges what sql/rights.sql told of each table.
+// mayUse judges the results of sql/rights.sql for each table.
 func mayUse(address string, has [][]int64) error {
 	for _, r := range has { // there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema
 		switch {

@@ -21,7 +21,7 @@ func TestAVersionThatIsTooOldIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestWhatALookAtTheServerTellsIsJudged(t *testing.T) {
+func TestTheServersStateIsJudged(t *testing.T) {
 	t.Parallel()
 	for update, writes := range map[string]bool{"READ_WRITE": true, "READ_ONLY": false, "": false} {
 		if f := (&facts{update: update}).readOnly(); (f == "") != writes {

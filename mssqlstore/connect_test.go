@@ -56,7 +56,7 @@ func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 }
 
 // A caller who has less time than a log-in takes does not end it: the next has its connection.
-func TestALogInGoesOnWithoutItsCaller(t *testing.T) {
+func TestALogInContinuesWithoutItsCaller(t *testing.T) {
 	t.Parallel()
 	url, dialed := mute(t)
 	config, _, err := parseURL(url+"&connection+timeout=1", nil)
@@ -73,7 +73,7 @@ func TestALogInGoesOnWithoutItsCaller(t *testing.T) {
 }
 
 // Also on a pool whose driver does not.
-func TestACallReturnsWhenItsContextEndsThoughNobodyAnswers(t *testing.T) {
+func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for what, openAt := range map[string]func(url string) (*Store, error){
 		"connections of our own": func(url string) (*Store, error) { return Open(url, nil) },

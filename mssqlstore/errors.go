@@ -30,7 +30,7 @@ const (
 	cannotOpen      = 4060 // also while the database starts
 	loginDenied     = 18456
 	loginDenied2    = 18452
-	openTransaction = 51000 // ours: sql/head.sql
+	openTransaction = 51000 // of this package: sql/head.sql
 )
 
 // is reports whether err is the server's, with one of these numbers.
@@ -48,7 +48,7 @@ func (b *backend) failed(err error) error {
 	case err == nil || store.Definite(err):
 		return err
 	case is(err, noSuchTable, badColumn, noDefault):
-		b.Checked.Done.Store(false) // somebody has changed it since
+		b.Checked.Done.Store(false) // it was changed since
 	}
 	switch {
 	case is(err, cannotOpen): // behind it comes 18456, which is no definite answer then

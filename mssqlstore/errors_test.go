@@ -50,7 +50,7 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 }
 
 // A database that starts refuses log-ins as if the password were wrong: 4060, and behind it 18456.
-func TestADatabaseThatStartsIsNoWrongPassword(t *testing.T) {
+func TestAStartingDatabaseIsNotAWrongPassword(t *testing.T) {
 	t.Parallel()
 	first, last := mssql.Error{Number: 4060}, mssql.Error{Number: 18456}
 	last.All = []mssql.Error{first, last}

@@ -77,7 +77,7 @@ func answeredBy(t *testing.T, a answering) *backend {
 }
 
 // An answer without its row is no renewal of a session that may have ended, and no refusal.
-func TestAnAnswerWithoutItsRowIsNotBelieved(t *testing.T) {
+func TestAnAnswerWithoutItsRowIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, nil)
 	for what, f := range map[string]func() error{
@@ -107,7 +107,7 @@ func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 }
 
 // A row can come before its statement fails.
-func TestARowIsNotBelievedWhoseStatementFails(t *testing.T) {
+func TestARowOfAFailingStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, sqlError(50001), []driver.Value{int64(3), int64(1)})
 	if calls, err := b.Renew(t.Context(), session.ID{1}); !is(err, 50001) {
@@ -115,7 +115,7 @@ func TestARowIsNotBelievedWhoseStatementFails(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerHasNotAppliedIsRefused(t *testing.T) {
+func TestAnUnappliedStatementIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, number := range []int32{1205, 1222, 3960} {
 		out, err := answered(t, sqlError(number)).Swap(t.Context(), &record.Swap{Name: "n", Join: &record.Join{}})
@@ -139,7 +139,7 @@ func TestASwapIsWhatTheServerSaysOfIt(t *testing.T) {
 }
 
 // A clock that moves in steps is behind by up to one when a session begins or is renewed.
-func TestAnOwnerCountsOnAStepOfTheClockLess(t *testing.T) {
+func TestAnOwnerAllowsForAStepOfTheClock(t *testing.T) {
 	t.Parallel()
 	const step = time.Second / 64 // of Windows
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 365 * 24 * time.Hour} {
@@ -160,7 +160,7 @@ func TestARenewalOfASessionThatHasEndedIsLost(t *testing.T) {
 }
 
 // there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema.
-func TestRightsAreJudgedAsTheServerTellsThem(t *testing.T) {
+func TestRightsAreJudgedAsTheServerReportsThem(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		locks, sessions []int64
@@ -192,7 +192,7 @@ var ours = [][]driver.Value{
 }
 
 // What makes the tables stops where another process has made one meanwhile, and there may be another to make.
-func TestTablesAreMadeThoughAnotherProcessMakesThem(t *testing.T) {
+func TestTablesAreCreatedDespiteAConcurrentCreator(t *testing.T) {
 	t.Parallel()
 	made, sent := 0, 0
 	b := answeredBy(t, func(statement string) ([][]driver.Value, error) {
@@ -211,7 +211,7 @@ func TestTablesAreMadeThoughAnotherProcessMakesThem(t *testing.T) {
 	}
 }
 
-func TestATableWithOtherColumnsIsNotOurs(t *testing.T) {
+func TestATableWithOtherColumnsIsForeign(t *testing.T) {
 	t.Parallel()
 	changed := func(i int, row ...driver.Value) [][]driver.Value {
 		all := append([][]driver.Value{}, ours...)
@@ -271,7 +271,7 @@ func TestARowIsReadAsItWasWritten(t *testing.T) {
 }
 
 // Another one may have forgotten what the one before had answered.
-func TestEachBeginAndRenewalTellsWhichServerHasAnswered(t *testing.T) {
+func TestEachBeginAndRenewalSaysWhichServerAnswered(t *testing.T) {
 	t.Parallel()
 	server := int64(7)
 	b := answeredBy(t, func(statement string) ([][]driver.Value, error) {

@@ -16,24 +16,27 @@
 //
 // # Guarantees
 //
-// The whole rule of package [github.com/holdfast-go/holdfast/store], by the server's clock (SYSUTCDATETIME). A TTL is from 100 ms to
-// 365 days. The clock may advance in steps of up to 16 ms: the owner of a session counts on one step less than its TTL. Tokens of a name strictly increase while its row is there, and after that while the clock of the server is
-// not behind the newest token.
+// The whole rule of package [github.com/holdfast-go/holdfast/store], by the server's clock (SYSUTCDATETIME). A
+// TTL is from 100 ms to 365 days. The clock may advance in steps of up to 16 ms: the owner of a session assumes
+// its TTL less one step. Tokens of a name strictly increase while its row is there, and after that while the
+// clock of the server is not behind the newest token.
 //
-// Every statement is its own transaction and writes at most one row, if that row still has the number that was read. No
-// hint and no application lock takes part. Each request sets what it depends on: READ COMMITTED, XACT_ABORT, no implicit
-// transactions, no ROWCOUNT, a LOCK_TIMEOUT of three seconds. It goes by sp_executesql, so a connection of yours keeps its own
-// settings. A connection with an open transaction is refused (store.ErrUnsupported). READ_COMMITTED_SNAPSHOT may be on or
-// off; if it is off, a read waits for any transaction that has the row locked. A row that somebody else has locked delays only that name. If
-// it is the row of a session that stays locked, all that the session keeps goes into another before it ends.
+// Every statement is its own transaction and writes at most one row, if that row still has the number that was
+// read. No hint and no application lock takes part. Each request sets what it depends on: READ COMMITTED,
+// XACT_ABORT, no implicit transactions, no ROWCOUNT, a LOCK_TIMEOUT of three seconds. It goes by sp_executesql,
+// so a connection of yours keeps its own settings. A connection with an open transaction is refused
+// (store.ErrUnsupported). READ_COMMITTED_SNAPSHOT may be on or off; if it is off, a read waits for any
+// transaction that has the row locked. A locked row delays only its name. If the row of a session stays locked,
+// all that the session keeps moves into another before it ends.
 //
-// Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; what was not
-// answered is indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less often.
+// Errors 1205, 1222, 2627 and 3960 of a write are lost races. A call returns when its context ends; unanswered
+// operations are indeterminate. Waiters poll: the next in growing pauses up to 800 ms, those far behind less
+// often.
 //
-// A fail-over to a replica with asynchronous commit, and a crash under DELAYED_DURABILITY, can lose a grant. Then two may hold
-// the name until the TTL of the first is over. Its process notices with the next renewal that another server has answered, or another process
-// of it: then it writes each of its holds anew, or finds it lost. What had been given back and is there again is gone some TTLs later. Check the
-// token where that matters (package guard).
+// A fail-over to a replica with asynchronous commit, and a crash under DELAYED_DURABILITY, can lose a grant.
+// Then two may hold the name until the TTL of the first has passed. With the next renewal the process notices
+// the new server, or the restart: then it rewrites each of its holds, or finds it lost. Released entries that
+// are back expire some TTLs later. Check the token where that matters (package guard).
 //
 // # Requirements
 //
@@ -49,8 +52,8 @@
 //	SELECT, INSERT, UPDATE   to lock
 //	DELETE                   to delete old rows; without it they stay
 //
-// To make the tables at first use takes CREATE TABLE in the database and ALTER on the schema; without these, have somebody
-// run Schema.
+// To make the tables at first use takes CREATE TABLE in the database and ALTER on the schema; without these,
+// have an administrator run Schema.
 package mssqlstore
 
 import (

@@ -40,7 +40,7 @@ func found(rows *sql.Rows) (n row.Found, err error) {
 	if rev.Valid {
 		inbox, err := hex.DecodeString(digits.String)
 		if err != nil {
-			inbox = nil // which is not one of ours
+			inbox = nil // which is foreign
 		}
 		r := row.Row{Form: have.Int64, Version: row.Version{Rev: rev.Int64, Taken: taken.Int64}, Data: data, Inbox: inbox}
 		n.Record, n.Err = r.Record(form)

@@ -71,7 +71,7 @@ func worker(at string) error {
 
 // Ten processes want one name, with the shortest TTL there is.
 // HOLDFAST_TEST_CROWD_FOR is for how long; a minute tells more.
-func TestOfACrowdOfProcessesOneHoldsAtATimeAndTokensGrow(t *testing.T) {
+func TestOneOfManyProcessesHoldsAtATimeAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	least, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD_FOR"), "3s"))
 	if err != nil {

@@ -117,7 +117,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 
 // Where nobody else wants the name taking it and giving it back are one request each, and a renewal is one for all
 // that the process has.
-func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
+func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	l, s := lossyStore(t)
 	s.b.Sweeps.Pause()
@@ -154,7 +154,7 @@ func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
 }
 
 // A request that waits in the server when its caller leaves is cancelled there, and can be taken back by its id.
-func TestARequestThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testing.T) {
+func TestACanceledRequestBlocksNothingAndCanBeUndone(t *testing.T) {
 	t.Parallel()
 	o := apart(t)
 	var both []*Store
@@ -194,7 +194,7 @@ func TestARequestThatIsCancelledHalfWayHoldsNobodyUpAndCanBeTakenBack(t *testing
 }
 
 // A session whose row somebody has locked keeps no other from being renewed, ended or judged.
-func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
+func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		b := openOn(t, url, apartOn(t, url))
 		var ids []session.ID
@@ -226,7 +226,7 @@ func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
 }
 
 // All that a locked session keeps goes into another.
-func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
+func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		o := apartOn(t, url)
 		all, err := o.filled()
@@ -315,7 +315,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 }
 
 // A process that is stopped while it takes an answer holds up nobody.
-func TestWhoStopsTakingAnAnswerHoldsUpNobody(t *testing.T) {
+func TestAProcessStoppedWhileReadingBlocksNoOther(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		o := apartOn(t, url)
 		b := openOn(t, url, o)
@@ -377,7 +377,7 @@ func (c *stallingConn) Read(b []byte) (int, error) {
 }
 
 // A row can come before its statement fails.
-func TestARowIsNotBelievedWhoseStatementFailed(t *testing.T) {
+func TestARowOfAFailedStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := openOn(t, testserver.SQLServer(t), apart(t))
 	head, args := b.text("head")

@@ -45,7 +45,7 @@ func TestNamesAreBytes(t *testing.T) {
 	}
 }
 
-func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 	s := newStore(t)
 	locks := s.b.o.locks()
 	good := mutex("good")
@@ -201,7 +201,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 }
 
 // Names that nobody has written for long are found without going through all.
-func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
+func TestNamesOfCrashedHoldersAreListedByAge(t *testing.T) {
 	b := openOn(t, testserver.SQLServer(t), apart(t))
 	s := storeOf(b)
 	defer s.Close()
@@ -225,7 +225,7 @@ func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
 }
 
 // A clock that is set back: tokens increase still.
-func TestTokensGrowThoughTheClockGoesBack(t *testing.T) {
+func TestTokensGrowEvenIfTheClockGoesBack(t *testing.T) {
 	now := time.Now().UnixMicro()
 	var last int64
 	o := apart(t)

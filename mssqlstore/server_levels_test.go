@@ -344,7 +344,7 @@ func TestAConnectionIsLeftAsItWas(t *testing.T) {
 }
 
 // A transaction that somebody has left open would keep what is written from the others.
-func TestAConnectionWithAnOpenTransactionIsRefusedAndNothingIsWritten(t *testing.T) {
+func TestAConnectionWithAnOpenTransactionIsRefused(t *testing.T) {
 	t.Parallel()
 	good := newStore(t)
 	h := mustHold(t, good, mutex("held"))

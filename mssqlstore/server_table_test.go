@@ -128,7 +128,7 @@ func TestRights(t *testing.T) {
 }
 
 // Nothing is written into a table of somebody else.
-func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	db := plainOn(t, testserver.SQLServer(t))
 	for what, c := range map[string]struct{ from, to string }{
@@ -165,7 +165,7 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 }
 
 // A table that is dropped while it is used.
-func TestATableThatGoesAwayIsMadeAgain(t *testing.T) {
+func TestADroppedTableIsRecreated(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	h := mustHold(t, s, mutex("n"))
@@ -182,7 +182,7 @@ func TestATableThatGoesAwayIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestManyProcessesMakeTheTablesAtOnce(t *testing.T) {
+func TestManyProcessesCreateTheTablesAtOnce(t *testing.T) {
 	t.Parallel()
 	o := apart(t)
 	done := make(chan error)
@@ -201,7 +201,7 @@ func TestManyProcessesMakeTheTablesAtOnce(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsToldAndNotShown(t *testing.T) {
+func TestAWrongPasswordIsReportedAndNotShown(t *testing.T) {
 	t.Parallel()
 	at := testserver.SQLServer(t)
 	_, rest, _ := strings.Cut(at, "@")
@@ -218,7 +218,7 @@ func TestAWrongPasswordIsToldAndNotShown(t *testing.T) {
 	}
 }
 
-func TestTheCheckTellsWhatItFinds(t *testing.T) {
+func TestTheCheckReportsWhatItFinds(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	finds := func(about, says string) {

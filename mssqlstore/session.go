@@ -38,19 +38,19 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 // Renew implements [session.Backend]. Of two renewals the older may be done last, so an expiry is never moved back.
 func (b *backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	b.SweepInTime(b.sweep)
-	told, err := one(ask(ctx, b, "renew", numbers(2), idOf(id)))
+	answer, err := one(ask(ctx, b, "renew", numbers(2), idOf(id)))
 	if err != nil {
 		return 0, err
 	}
-	b.Met(told[1]) //mutant:mssql-server-of-a-renewal
-	if told[0] < 0 {
+	b.Met(answer[1]) //mutant:mssql-server-of-a-renewal
+	if answer[0] < 0 {
 		return 0, store.ErrLost
 	}
-	return told[0], nil
+	return answer[0], nil
 }
 
-// surely is for how long a session goes on, in microseconds, of which the server shows that so much is left: its clock may be
-// behind by a step.
+// surely is how long a session certainly goes on, in microseconds, if the server shows that remaining time: its
+// clock may be behind by a step.
 func surely(shown int64) int64 {
 	if shown <= 0 {
 		return shown

@@ -104,7 +104,7 @@ func TestEachStatementSetsWhatItDependsOn(t *testing.T) {
 }
 
 // Each of these would be right only by locks, or only on some servers.
-func TestNoStatementDependsOnHintsOrLocks(t *testing.T) {
+func TestNoStatementNeedsLockClausesOrOptimizerHints(t *testing.T) {
 	t.Parallel()
 	b := unsent(t)
 	for name, text := range statements(t, b) {
@@ -260,7 +260,7 @@ func TestAClockOfATestIsAnArgument(t *testing.T) {
 }
 
 // A session is never said to go on for longer than it does, nor to be over before it is.
-func TestALookCountsOnAStepOfTheClockLess(t *testing.T) {
+func TestAReadAllowsForAStepOfTheClock(t *testing.T) {
 	t.Parallel()
 	step := clockStep.Microseconds()
 	for shown, want := range map[int64]int64{-step: -step, 0: 0, 1: 1, step: 1, step + 1: 1, step + 7: 7, 60e6: 60e6 - step} {

@@ -16,8 +16,8 @@ var columns = [2]map[string]string{
 	{"id": "varbinary of 8 bytes, key", "expires": "bigint of 8 bytes", "ttl": "bigint of 8 bytes", "calls": "bigint of 8 bytes"},
 }
 
-// Schema returns the statements that make the tables, unless they are there: for a user who may not make them. The error
-// matches store.ErrInvalid.
+// Schema returns the statements that create the tables if they do not exist: for users without the right to. The
+// error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	all, err := o.filled()
 	return all.schema(), err
@@ -32,7 +32,7 @@ func (o *Options) named() []any {
 	return []any{sql.Named("locks", o.locks()), sql.Named("sessions", o.sessions())}
 }
 
-// prepare makes sure, once, that the tables are there and are ours.
+// prepare makes sure, once, that the tables exist and are holdfast's.
 func (b *backend) prepare(ctx context.Context) error {
 	return b.Prepare(ctx, func() (bool, error) { return b.checkTables(ctx) }, func() error {
 		statement, args := b.text("head")

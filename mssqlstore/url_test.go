@@ -88,7 +88,7 @@ func TestAWrongURLSaysWhatIsWrongAndHidesThePassword(t *testing.T) {
 	}
 }
 
-func TestBadOptionsAreToldBeforeAnythingIsSent(t *testing.T) {
+func TestBadOptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []Options{{Table: "1a"}, {Table: "a b"}, {Table: "a]b"}, {Table: "ä"}, {Table: strings.Repeat("a", 120)}, {Schema: "a.b"}, {Schema: "'"}, {Schema: strings.Repeat("a", 129)}} {
 		if s, err := Open("sqlserver://127.0.0.1:1?database=d", &bad); s != nil || !errors.Is(err, store.ErrInvalid) {

@@ -13,13 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// facts are what one look at the server tells.
+// facts are the results of one read of the server's state.
 type facts struct {
 	version, user                 string
 	now                           int64
 	readOnly, flush, binlog, sync int
 	fit                           int64
-	nodes                         sql.NullInt64 // of a Galera cluster; 0: it is none
+	nodes                         sql.NullInt64 // of a Galera cluster; 0: no cluster
 	group                         int           // 2: of Group Replication, with many primaries
 	clock                         store.Finding
 }
@@ -43,7 +43,8 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	return append(found, b.CheckPool(b.db.Stats().MaxOpenConnections)...) //mutant:mysql-pool-warned
 }
 
-// facts asks for them. What a server counts is in another place on each, so each takes the name of the other for a comment.
+// facts reads them. The two kinds of servers have counters under different names, so each gets the other's in a
+// comment that it ignores.
 func (b *backend) facts(ctx context.Context) (f facts, err error) {
 	conn, err := b.db.Conn(ctx) // so that to connect and log in is no part of the round trip by which the clock is read
 	if err != nil {
@@ -115,8 +116,8 @@ func (b *backend) checkConnection(f facts) store.Finding {
 	return store.Finding{About: "autocommit", Found: "1"}
 }
 
-// checkRights tells whether the tables are there and are ours, and whether this user may do what locks need. A statement
-// that touches no row asks for the right to delete, which no column has.
+// checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that
+// locks need. A statement that touches no row tests the right to delete, which is not listed per column.
 func (b *backend) checkRights(ctx context.Context, f facts, seen *look) store.Finding {
 	const about = "table"
 	name, host, _ := strings.Cut(f.user, "@")

@@ -47,7 +47,7 @@ func (b *backend) failed(err error) error {
 	case err == nil || store.Definite(err):
 		return err
 	case is(err, noSuchTable, badColumn, noDefault):
-		b.Checked.Done.Store(false) // somebody has changed it since
+		b.Checked.Done.Store(false) // it was changed since
 	}
 	switch {
 	case is(err, databaseDenied, loginDenied, loginDenied2, tableDenied, columnDenied, rightNeeded):

@@ -139,7 +139,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 
 // Where nobody else wants the name taking it and giving it back are one statement each, and a renewal is one for all
 // that the process has, also for a driver that would prepare what has parameters.
-func TestWhatNobodyElseWantsTakesOneRoundTrip(t *testing.T) {
+func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	l, db := linkedDB(t, sharedDSN(t))
 	s := storeOn(t, db, apart())
 	defer s.Close()
@@ -352,7 +352,7 @@ func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
 }
 
 // A statement-based log is one that InnoDB cannot keep under READ COMMITTED.
-func TestAStatementBinlogWorksOrIsToldAsThat(t *testing.T) {
+func TestAStatementBinlogWorksOrIsReported(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=STATEMENT")
 	s := storeOn(t, dbOn(t, testserver.MariaDBDSN(server.Addr)), nil)
@@ -365,7 +365,7 @@ func TestAStatementBinlogWorksOrIsToldAsThat(t *testing.T) {
 	}
 }
 
-func TestTheCheckTellsWhatItFinds(t *testing.T) {
+func TestTheCheckReportsWhatItFinds(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=MIXED")
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))

@@ -177,8 +177,8 @@ func TestACountHidesNoNoteFromAnother(t *testing.T) {
 func TestAnIdleSwapCountsNoNotes(t *testing.T) {
 	s := newShared(t)
 	ctx, b := t.Context(), s.b
-	if told, err := b.Swap(ctx, &record.Swap{Name: "n", Data: []byte("d")}); err != nil || !told.Done || !told.Inbox {
-		t.Fatalf("%+v, %v", told, err)
+	if reported, err := b.Swap(ctx, &record.Swap{Name: "n", Data: []byte("d")}); err != nil || !reported.Done || !reported.Inbox {
+		t.Fatalf("%+v, %v", reported, err)
 	}
 	r, err := b.Load(ctx, "n")
 	if err != nil {
@@ -188,8 +188,8 @@ func TestAnIdleSwapCountsNoNotes(t *testing.T) {
 	if q := b.swap(idle, parseVersion(r.Version), version{rev: 1}); strings.Contains(q, b.notes) {
 		t.Errorf("it reads the notes: %s", q)
 	}
-	if told, err := b.Swap(ctx, idle); err != nil || !told.Done || !told.Told || told.Inbox {
-		t.Errorf("%+v, %v, want done, and nothing of the inbox", told, err)
+	if reported, err := b.Swap(ctx, idle); err != nil || !reported.Done || !reported.Told || reported.Inbox {
+		t.Errorf("%+v, %v, want done, and nothing of the inbox", reported, err)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestNamesAreBytes(t *testing.T) {
 	}
 }
 
-func TestARowThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 	s := newShared(t)
 	good := mutex("good")
 	mustHold(t, s, good)
@@ -204,7 +204,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 }
 
 // Names that nobody has written for long are found without going through all.
-func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
+func TestNamesOfCrashedHoldersAreListedByAge(t *testing.T) {
 	b := backendOn(t, sharedDSN(t), apart())
 	s := storeOf(b)
 	defer s.Close()
@@ -228,7 +228,7 @@ func TestWhatCrashedHoldersLeftIsListedByItsAge(t *testing.T) {
 }
 
 // A clock that is set back: tokens increase still.
-func TestTokensGrowThoughTheClockGoesBack(t *testing.T) {
+func TestTokensGrowEvenIfTheClockGoesBack(t *testing.T) {
 	now := time.Now().UnixMicro()
 	var last int64
 	o := apart()
@@ -284,7 +284,7 @@ func TestTablesAreApart(t *testing.T) {
 }
 
 // Notes that were taken in are not kept for as long as their name is used.
-func TestNotesThatWereTakenInAreDeleted(t *testing.T) {
+func TestTakenInNotesAreDeleted(t *testing.T) {
 	b := backendOn(t, sharedDSN(t), apart())
 	defer b.Close()
 	b.Sweeps.Pause()

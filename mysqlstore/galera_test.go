@@ -29,22 +29,22 @@ func TestAGroupWithManyPrimariesIsRefused(t *testing.T) {
 	db := dbOn(t, testserver.MariaDBDSN(testserver.MySQL9(t).Addr))
 	s := storeOn(t, db, nil)
 	defer s.Close()
-	told := func() []store.Finding {
+	reported := func() []store.Finding {
 		return slices.DeleteFunc(s.Check(t.Context()), func(f store.Finding) bool { return f.About != "Group Replication" })
 	}
-	if all := told(); len(all) != 0 {
+	if all := reported(); len(all) != 0 {
 		t.Errorf("a plain server: %+v", all)
 	}
 	mustExec(t, db, "INSTALL PLUGIN group_replication SONAME 'group_replication.so'")
-	if all := told(); len(all) != 0 {
+	if all := reported(); len(all) != 0 {
 		t.Errorf("of no group: %+v", all)
 	}
 	mustExec(t, db, "SET GLOBAL group_replication_group_name='6ba7b810-9dad-11d1-80b4-00c04fd430c8'")
-	if all := told(); len(all) != 0 {
+	if all := reported(); len(all) != 0 {
 		t.Errorf("one primary: %+v", all)
 	}
 	mustExec(t, db, "SET GLOBAL group_replication_single_primary_mode=OFF")
-	if all := told(); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
+	if all := reported(); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
 		t.Errorf("many primaries: %+v", all)
 	}
 }
@@ -68,7 +68,7 @@ func galeraStores(t *testing.T) (nodes []*testserver.Server, stores []*Store) {
 }
 
 // What two nodes write at once is certified, and one of them is told that it was not applied.
-func TestOfTwoNodesOfGaleraOneLetsInAtATimeAndTokensGrow(t *testing.T) {
+func TestTwoNodesOfGaleraNeverGrantOneNameTwice(t *testing.T) {
 	testserver.AtNight(t)
 	nodes, _ := galeraStores(t)
 	const each = 100 // grants on a node
@@ -115,7 +115,7 @@ func TestOfTwoNodesOfGaleraOneLetsInAtATimeAndTokensGrow(t *testing.T) {
 
 // A node that applies nothing for longer than a TTL has only old renewals to read, and takes nothing over: that it was the
 // first to write is what certification denies.
-func TestANodeOfGaleraThatIsBehindTakesNothingOver(t *testing.T) {
+func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 	testserver.AtNight(t)
 	nodes, stores := galeraStores(t)
 	c := mutex("n")

@@ -102,7 +102,7 @@ func onBoth(t *testing.T, f func(t *testing.T, dsn string)) {
 }
 
 // One row that somebody has locked keeps the other holds from nothing: a renewal writes the row of the session.
-func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
+func TestALockedRowDoesNotStopOtherRenewals(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
 		s := storeOn(t, dbOn(t, dsn), apart())
@@ -131,7 +131,7 @@ func TestALockedRowKeepsNoOtherHoldFromBeingRenewed(t *testing.T) {
 }
 
 // A session whose row somebody has locked keeps no other from being renewed, ended or judged.
-func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
+func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
 		b := backendOn(t, dsn, apart())
@@ -173,7 +173,7 @@ func TestALockedSessionKeepsNoOtherFromAnything(t *testing.T) {
 }
 
 // One row that somebody has locked keeps nobody from the other names whose rows are deleted with it.
-func TestALockedRowKeepsNobodyFromNamesThatAreDeleted(t *testing.T) {
+func TestALockedRowBlocksNoOtherNameBeingDeleted(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
 		s := storeOn(t, dbOn(t, dsn), apart())
@@ -204,7 +204,7 @@ func TestALockedRowKeepsNobodyFromNamesThatAreDeleted(t *testing.T) {
 
 // The session of a process is one row, too, by which it holds all that it has asked for with that TTL. If somebody has
 // that row locked, all of it goes into another.
-func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
+func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
 		t.Parallel()

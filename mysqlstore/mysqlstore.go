@@ -3,78 +3,70 @@
 //
 // # Stored form
 //
-// A row a name in one table, holdfast_locks unless [Options] say otherwise; a
-// row a session in another, which has the same name and "_sessions" behind it; and a row a note in a third,
-// with "_notes". [Schema] is
-// the statements that make them. Names are VARBINARY, so case, accents and
-// trailing blanks count. The record of a name has the form of package
-// [github.com/holdfast-go/holdfast/store/record]. Each write
-// gives it another random number (rev). A claim that comes while somebody else writes
-// leaves a note, which is an INSERT and touches no row that is there. The next write takes the notes
-// in: it lists their numbers in the column taken, and from then on they count for nothing. A session has its expiry by the server's clock, in microseconds since 1970,
-// and how often its owner was called. The column form is the version of it all, 3; a row
-// of a newer one is left alone.
+// A row per name in one table, holdfast_locks unless [Options] say otherwise; a row per session in another, with
+// the same name and the suffix "_sessions"; and a row per note in a third, with "_notes". [Schema] returns the
+// statements that create them. Names are VARBINARY, so case, accents and trailing blanks count. The record of a
+// name has the format of package [github.com/holdfast-go/holdfast/store/record]. Each write gives it another
+// random number (rev). A claim that comes during another write leaves a note, which is an INSERT and touches no
+// existing row. The next write takes the notes in: it lists their numbers in the column taken, and from then on
+// they are ignored. A session has its expiry by the server's clock, in microseconds since 1970, and how often
+// its owner was called. The column form is the version of the whole format, 3; a row of a newer one is left
+// alone.
 //
-// A name's row is deleted about a day after its last hold ended, a session's after its end, and a note's after it was taken in,
-// in small steps beside the locking. If you delete a name by hand, delete its row and its notes: the row of the name lists which
-// notes count for nothing.
+// A name's row is deleted about a day after its last hold ended, a session's after its end, and a note's after
+// it was taken in, in small steps in the background. If you delete a name yourself, delete its row and its
+// notes: the row of the name lists which notes to ignore.
 //
 // # Guarantees
 //
-// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold, lock
-// delay, slots, upgrades, blocks of tokens. A TTL is from 100 ms to 365 days. Time is the
-// server's (UTC_TIMESTAMP(6)). Tokens of a name strictly
-// increase as long as its row is there, and beyond that as long as the clock of
-// the server is not behind the newest token.
+// The whole rule of package [github.com/holdfast-go/holdfast/store]: order, minimum hold, lock delay, slots,
+// upgrades, blocks of tokens. A TTL is from 100 ms to 365 days. Time is the server's (UTC_TIMESTAMP(6)). Tokens
+// of a name strictly increase while its row exists, and after that while the clock of the server is not behind
+// the newest token.
 //
 // Every statement is a transaction of its own, and writes at most one row of a name or a session: a process that
-// stops at any point holds up nobody, and a row that somebody has locked delays only that
-// name. If it is the row of a session that stays locked, all that the session keeps goes into another before it
-// ends. All that a statement decides on is in the row that it writes, so it
-// is right under every isolation level that reads what was committed. A lock and an
-// unlock are two statements where nobody else wants the name. A process has one session for each
-// TTL of its claims, and one of ten seconds at most for what waits, and renews each by one statement,
-// however many names they keep. What it holds lasts as long as the session, counted from the
-// sending of its last answered renewal.
+// stops at any point blocks no other, and a locked row delays only its name. If the row of a session stays
+// locked, all that the session keeps moves into another before it ends. A statement decides only by the row that
+// it writes, so it is correct under every isolation level that reads committed data. An uncontended lock and
+// unlock are two statements. A process has one session for each TTL of its claims, and one of ten seconds at
+// most for its waiters, and renews each by one statement, however many names they keep. A hold lasts as long as
+// the session, counted from the sending of its last answered renewal.
 //
-// The number of a record decides who may write it. A statement that writes a record waits for no lock on its row: of many that
-// come at once those that meet a locked row are refused and back off, and none waits in the server when its
-// caller has left. (On MySQL the first write of a name can wait, if its row was made at that moment.) Connections of [Open] wait for a
-// second for any other row; for a pool of your own, set innodb_lock_wait_timeout. Who lost such a race, or was told that the
-// server did not apply the statement (a deadlock, 1213; a lock wait that took too long, 1205;
-// a record that has changed, 1020), goes on as long as its context has.
+// The number of a record decides which write is done. A statement that writes a record does not wait for a lock
+// on its row: of many simultaneous ones those that meet a locked row are refused and back off, and none waits in
+// the server after its caller has left. (On MySQL the first write of a name can wait, if its row was created at
+// that moment.) Connections of [Open] wait for a second for any other row; for a pool of your own, set
+// innodb_lock_wait_timeout. An operation that lost such a race, or that the server did not apply (a deadlock,
+// 1213; a lock wait timeout, 1205; a record that has changed, 1020), is retried until its context ends.
 //
 // It works with every sql_mode, with interpolateParams, parseTime and
 // clientFoundRows either way, and with a pool of one connection: no statement has
 // parameters. A connection with autocommit=0, or with READ UNCOMMITTED, is refused
 // (store.ErrUnsupported), and nothing is written without autocommit.
 //
-// Waiters poll, as nothing wakes them (decision 21 in docs/decisions says why): who is
-// next in growing pauses up to 800 ms, those far behind more seldom. A poll reads; it
-// writes only that a session has ended whose time was over.
+// Waiters poll, as there are no notifications (decision 21 in docs/decisions says why): the next waiter in
+// growing pauses up to 800 ms, those far behind less often. A poll reads; it writes only the end of an expired
+// session.
 //
-// What a fail-over to an asynchronous replica loses is not kept: a grant that
-// the replica has not heard of can be given twice until the TTL of the first is
-// over. Its process notices with the next renewal that another server has answered,
-// by server_id, server_uuid, host name and port: then it writes each of its holds anew, or finds it lost. What
-// had been given back and is there again is gone some TTLs later. A crash of a server whose
-// innodb_flush_log_at_trx_commit is not 1 loses the same, and nobody notices. Check the token where that matters.
+// A fail-over to an asynchronous replica can lose grants: a name whose grant the replica has not received can be
+// granted twice until the TTL of the first has passed. With the next renewal the process notices the new server,
+// by server_id, server_uuid, host name and port: then it rewrites each of its holds, or finds it lost. Released
+// entries that are back expire some TTLs later. A crash of a server whose innodb_flush_log_at_trx_commit is not
+// 1 can lose as much, and is not noticed. Check the token where that matters.
 //
 // The row of a lock cannot be checked in a transaction of the caller's, as that of
 // pgstore can: use package guard, also for data in the same database.
 //
 // # Requirements
 //
-// MariaDB 10.6 or newer, or MySQL 8.0.1 or newer, and InnoDB. The statements are
-// the same for both; docs/stores.md says which they were tested on. To run all tests on a server, set
-// HOLDFAST_TEST_MYSQL to its DSN. The
-// connections go to the primary: a proxy that sends reads elsewhere (read/write
-// split) must be told not to. Of a Galera cluster all
-// processes should use one node at a time: two nodes exclude each other, also while one is behind, as what both write is
-// certified, but each judges by its own clock what has expired. A group of Group Replication has one primary
-// (group_replication_single_primary_mode): one with many was never tested, and doctor refuses it. Statement-based replication works under
-// REPEATABLE READ; with binlog_format=STATEMENT and READ COMMITTED InnoDB
-// refuses every write, ours too.
+// MariaDB 10.6 or newer, or MySQL 8.0.1 or newer, and InnoDB. The statements are the same for both;
+// docs/stores.md says which they were tested on. To run all tests on a server, set HOLDFAST_TEST_MYSQL to its
+// DSN. The connections go to the primary: a proxy that sends reads elsewhere (read/write split) must be told not
+// to. In a Galera cluster all processes should use one node at a time: two nodes exclude each other, even while
+// one is behind, as their writes are certified, but each judges expiry by its own clock. A group of Group
+// Replication has one primary (group_replication_single_primary_mode): one with many was never tested, and
+// doctor refuses it. Statement-based replication works under REPEATABLE READ; with binlog_format=STATEMENT and
+// READ COMMITTED InnoDB refuses every write, including those of this package.
 //
 // # Rights
 //

@@ -88,11 +88,11 @@ func ParseURL(rawURL string, o *Options) (*mysql.Config, *Options, error) {
 		c.Params = map[string]string{}
 	}
 	if c.Params[lockWait] == "" {
-		c.Params[lockWait] = "1" // the server has 50 s, for which a statement waits on when its client has gone
+		c.Params[lockWait] = "1" // the server's default is 50 s, during which a statement waits on after its client has left
 	}
 	c.DBName = database
 	c.User = u.User.Username()
 	c.Passwd, _ = u.User.Password()
-	c.Logger = &mysql.NopLogger{} // what fails is told by an error
+	c.Logger = &mysql.NopLogger{} // failures are returned as errors
 	return c, &all, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/row"
 )
 
-// A version of a record is a number that each swap draws at random, and the notes that were taken in and whose rows may be
-// there still. The number alone says whether somebody has written since.
+// A version of a record is a number that each swap draws at random, and the notes that were taken in and whose
+// rows may still exist. The number alone shows whether the record was written since.
 type version struct {
 	rev   int64
 	taken []int64
@@ -57,8 +57,9 @@ func parseList(list string) (taken []int64, ok bool) {
 
 var errTakenIn = errors.New("a note was taken in meanwhile")
 
-// takenIn is the notes that have been taken in once a swap on that version has taken in those of the inbox. A note has the
-// number of the record that it was read with: while that is there nobody has taken it in.
+// takenIn is the notes that have been taken in once a swap on that version has taken in those of the inbox. A
+// note has the number of the record that it was read with: while that number is current the note was not taken
+// in.
 func takenIn(old version, inbox []record.Note) ([]int64, error) {
 	taken := slices.Clone(old.taken)
 	for i := range inbox {
@@ -118,8 +119,8 @@ func (b *backend) read(ctx context.Context, query string, f func(*read)) error {
 // mostNotes is how many rows of notes are read at a time.
 const mostNotes = 1024
 
-// Load implements [record.Backend]: one statement, so it reads both tables as they were at one instant. The clock is a row of its own, as what
-// is not there has none; to join the record to it took a server twice as long.
+// Load implements [record.Backend]: one statement, so it reads both tables as of one instant. The clock is a row
+// of its own, as a missing record has none; joining the record to it took a server twice as long.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	if err := b.prepare(ctx); err != nil {
 		return record.Record{}, err
@@ -158,7 +159,7 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 		r.Inbox = append(r.Inbox, kept...)
 	}
 	if r.version.rev != 0 {
-		// One that is gone never comes back.
+		// A deleted one never comes back.
 		r.taken = slices.DeleteFunc(r.taken, func(id int64) bool { return !there[id] && !r.More })
 		r.Version = r.version.String()
 	}

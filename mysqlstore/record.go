@@ -18,8 +18,8 @@ import (
 // form is the version of the stored form. The earlier ones, 1 and 2, had other columns.
 const form = 3
 
-// Statements have no parameters: a driver that prepares those would need more round trips, and one that does not
-// would depend on sql_mode and character set. Numbers are written as such and bytes in hexadecimal.
+// Statements have no parameters: a driver that prepares statements would need more round trips, and one that
+// does not would depend on sql_mode and character set. Numbers are written as such and bytes in hexadecimal.
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
@@ -32,7 +32,7 @@ const commits = " AND @@autocommit=1" //mutant:mysql-commits
 // is a comment.
 const fit = "@@autocommit/*!80001 +2*(@@transaction_isolation='READ-UNCOMMITTED')*//*M! +2*(@@tx_isolation='READ-UNCOMMITTED')*/" //mutant:mysql-fit
 
-// unfit is why a connection cannot be used, which told that of fit; or nil.
+// unfit is why a connection with this value of fit cannot be used, or nil.
 func (b *backend) unfit(fit int64) error {
 	switch fit {
 	case 1:
@@ -52,65 +52,67 @@ func (b *backend) now() string {
 	return "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"
 }
 
-// tell does a statement that writes, and returns what it has told by LAST_INSERT_ID and how many rows it has changed.
-func (b *backend) tell(ctx context.Context, statement string) (told, changed int64, err error) {
+// tell runs a statement that writes, and returns its LAST_INSERT_ID and how many rows it has changed.
+func (b *backend) tell(ctx context.Context, statement string) (returned, changed int64, err error) {
 	result, err := b.db.ExecContext(ctx, statement)
 	if err != nil {
 		return 0, 0, b.failed(err)
 	}
-	told, _ = result.LastInsertId() // they never fail
+	returned, _ = result.LastInsertId() // they never fail
 	changed, _ = result.RowsAffected()
-	return told, changed, nil
+	return returned, changed, nil
 }
 
-// hurries has a statement wait for no lock, on MariaDB: then the server says that it did not apply it. MySQL ignores this
-// comment; free is for that.
+// hurries makes a statement not wait for locks, on MariaDB: the server then reports that it did not apply it.
+// MySQL ignores this comment; free is for MySQL.
 const hurries = "/*M! SET STATEMENT innodb_lock_wait_timeout=0 FOR */ " //mutant:mysql-waits-for-no-row
 
-// free is the row of a name, as r, which an update on MySQL finds by another reading of it, unless somebody has it locked; and isFree
-// is the condition on the name. MariaDB ignores these comments. Were the name itself the condition on MySQL, it would lock the row first.
+// free is the row of a name, as r, which an update on MySQL finds by a second read of it, unless it is locked;
+// and isFree is the condition on the name. MariaDB ignores these comments. With the name itself as the
+// condition, MySQL would lock the row first.
 func (b *backend) free(name string) string {
 	return "/*!80001 (SELECT name AS unlocked FROM " + b.records + " WHERE name=" + text(name) + " LIMIT 1 FOR UPDATE SKIP LOCKED) AS f STRAIGHT_JOIN */ " +
 		b.records + " AS r /*!80001 FORCE INDEX (PRIMARY) */"
 }
 
-// skipsLocked ends a reading that locks what it reads, as others may at the same time, and leaves out what somebody writes.
+// skipsLocked ends a read that takes shared locks, as others may at the same time, and skips rows that are being
+// written.
 const skipsLocked = "/*!80001 FOR SHARE SKIP LOCKED *//*M! LOCK IN SHARE MODE SKIP LOCKED */" //mutant:mysql-counts-shared
 
 const isFree = "r.name/*!80001 =unlocked AND CONCAT(unlocked)*/=" //mutant:mysql-locks-what-is-free
 
-// What a swap returns by LAST_INSERT_ID. 0: no such row is there, or it is locked.
+// What a swap returns by LAST_INSERT_ID. 0: there is no such row, or it is locked.
 const (
 	refusedOurs = 1
 	refusedForm = 2 // the row is not of this form
-	doneIdle    = 3 // nobody has counted
+	doneIdle    = 3 // not counted
 	doneEmpty   = 4 // and one more for each note that was not taken in
 )
 
-// Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that adds rows
-// of notes. The first waits for nobody who has the row: of many it is the version that says who may write, so whoever has
-// to wait has lost. Nor does the second, as it touches no row that is there.
+// Swap implements [record.Backend]: one statement that writes one row, and, where that was refused, another that
+// adds rows of notes. The first does not wait for a lock on the row: the version decides which of many may
+// write, so one that would have to wait has lost. Nor does the second, as it touches no existing row.
 func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	if err := b.prepare(ctx); err != nil {
 		return out, err
 	}
-	told := int64(0)
+	returned := int64(0)
 	old, next := parseVersion(s.Old.Version), version{rev: rand.Int64()>>1 | 1}
 	if next.taken, err = takenIn(old, s.Old.Inbox); err == nil && (s.Join == nil || !s.Lost) { //mutant:mysql-lost-is-tried
-		told, _, err = b.tell(ctx, b.swap(s, old, next))
+		returned, _, err = b.tell(ctx, b.swap(s, old, next))
 	}
 	switch {
 	case err == errTakenIn, is(err, deadlock, lockWaitTimeout, recordChanged): //mutant:mysql-not-applied
 		err = nil
 	case err != nil:
 		return out, err
-	case told >= doneIdle:
-		out = record.Outcome{Done: true, Told: true, Inbox: told == doneEmpty} //mutant:mysql-inbox-is-empty
+	case returned >= doneIdle:
+		out = record.Outcome{Done: true, Told: true, Inbox: returned == doneEmpty} //mutant:mysql-inbox-is-empty
 		next.taken = b.discard(ctx, next.taken)
 		out.Now.Version = next.String()
 		return out, nil
 	}
-	if s.Join != nil && told != refusedForm { //mutant:mysql-joins-its-form
+	if s.Join != nil && returned != refusedForm { //mutant:mysql-joins-its-form
 		out.Joined, err = b.join(ctx, s.Name, s.Join.Notes)
 	}
 	return out, err
@@ -123,9 +125,9 @@ func (b *backend) swap(s *record.Swap, old, next version) string {
 		idle = "1"
 	}
 	written := b.written(b.now(), 0)
-	// What waits is counted with the row locked. A note whose transaction has not ended is skipped: it comes later. The lock is shared,
-	// so that a first write, which has no row to lock, hides no note from another count.
-	// Whoever gives back a name with nobody behind it needs no count: the next that takes it counts.
+	// Waiters are counted with the row locked. A note whose transaction has not ended is skipped: it comes later.
+	// The lock is shared, so that a first write, which has no row to lock, hides no note from another count. A
+	// release of a name without waiters needs no count: the next claim counts.
 	tells := func(of string) string {
 		if s.Idle { //mutant:mysql-idle-counts
 			return number(next.rev) + "+0*LAST_INSERT_ID(" + number(doneIdle) + ")"
@@ -168,7 +170,7 @@ func (b *backend) join(ctx context.Context, name string, notes []record.Note) (b
 	}
 }
 
-// discardFrom is how many notes that were taken in are left until whoever swaps discards them.
+// discardFrom is the number of taken-in notes from which on a swap discards them.
 const discardFrom = 16
 
 // discard takes notes that were taken in away from their name, once they are many, and returns those that are left. A sweep
@@ -214,9 +216,9 @@ const (
 	notesMost = 10 * sweepMost
 )
 
-// sweep deletes the records that were idle for too long, with their notes, the sessions that have ended, and the notes that
-// were discarded. Each is deleted by a statement of its own: one that somebody has locked keeps no other locked. Of notes nobody
-// needs any more that matters not.
+// sweep deletes records that were idle for too long, with their notes, ended sessions, and discarded notes. Each
+// is deleted by a statement of its own: so a locked row does not keep others locked. That does not matter for
+// unneeded notes.
 func (b *backend) sweep(ctx context.Context) error {
 	old := b.written(b.now(), b.Retention)
 	for _, of := range []struct{ rows, remove string }{

@@ -135,7 +135,7 @@ func TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse(t *testing.T) 
 }
 
 // Which server has answered is the same on each connection, and another one for another server.
-func TestEachServerIsToldFromTheOthers(t *testing.T) {
+func TestServersAreDistinguished(t *testing.T) {
 	t.Parallel()
 	of := map[int64]string{}
 	onBoth(t, func(t *testing.T, dsn string) {

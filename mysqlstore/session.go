@@ -23,9 +23,9 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	}
 	b.SweepInTime(b.sweep)
 	us := number(ttl.Microseconds())
-	told, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+
+	returned, n, err := b.tell(ctx, "INSERT INTO "+b.sessions+" (id,expires,ttl,calls) SELECT "+text(id[:])+","+b.now()+"+"+us+","+us+
 		",0*"+answers("0")+" FROM DUAL WHERE 1=1"+commits)
-	switch b.met(told); {
+	switch b.met(returned); {
 	case is(err, duplicate):
 		return 0, fmt.Errorf("%w: session %v was begun before", store.ErrInvalid, id)
 	case err == nil && n == 0:
@@ -34,20 +34,22 @@ func (b *backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	return ttl, err
 }
 
-// callsBits is how many bits of what a Renew is told are how often the session was called. The rest is which server it was.
+// callsBits is how many bits of the answer to a Renew count the calls of the session. The rest identifies the
+// server.
 const callsBits = 40
 
-// answers has a statement tell how often a session was called, and which server has done it: a number of 22 bits, and one bit
-// more, so that it is not 0. All that replicates from one another has different numbers (server_id).
+// answers makes a statement return how often a session was called, and which server has run it: a number of 22
+// bits, and one more bit, so that it is not 0. Servers that replicate from one another have different numbers
+// (server_id).
 func answers(calls string) string {
 	const server = "COALESCE(CRC32(@@hostname),0)+@@port*69621+@@server_id*48271/*!80001 +COALESCE(CRC32(@@server_uuid),0)*/"
 	return "LAST_INSERT_ID((MOD(" + server + ",4194304)+4194304)*" + number(1<<callsBits) + "+" + calls + ")" //mutant:mysql-which-server
 }
 
-// met notes which server has told something.
-func (b *backend) met(told int64) {
-	if told > 0 {
-		b.Met(told >> callsBits)
+// met notes which server has answered.
+func (b *backend) met(returned int64) {
+	if returned > 0 {
+		b.Met(returned >> callsBits)
 	}
 }
 
@@ -58,13 +60,13 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	}
 	b.SweepInTime(b.sweep)
 	now, of := b.now(), " WHERE id="+text(id[:]) //mutant:mysql-session-by-its-key
-	told, _, err := b.decide(ctx, "UPDATE "+b.sessions+" SET expires="+
+	returned, _, err := b.decide(ctx, "UPDATE "+b.sessions+" SET expires="+
 		"GREATEST(expires,"+now+"+ttl)"+ //mutant:mysql-renewed-back
 		",calls=calls+0*"+answers("calls")+of+" AND "+
 		"expires>"+now+ //mutant:mysql-renewed-when-over
 		commits)
-	if b.met(told); err != nil || told > 0 {
-		return told & (1<<callsBits - 1), err //mutant:mysql-calls-of-a-renewal
+	if b.met(returned); err != nil || returned > 0 {
+		return returned & (1<<callsBits - 1), err //mutant:mysql-calls-of-a-renewal
 	}
 	var fits, there int64
 	err = b.db.QueryRowContext(ctx, "SELECT "+fit+",(SELECT COUNT(*) FROM "+b.sessions+of+" AND expires>"+now+")").Scan(&fits, &there)
@@ -77,13 +79,14 @@ func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err er
 	return 0, first(b.unfit(fits), store.ErrLost)
 }
 
-// decide does a statement on the row of a session, and again as often as somebody has changed the row since it began to wait for it: under
-// SERIALIZABLE MariaDB 11.8 says so, and does nothing. Each time it was somebody else who got on.
-func (b *backend) decide(ctx context.Context, statement string) (told, changed int64, err error) {
+// decide runs a statement on the row of a session, and repeats it whenever the row was changed since the
+// statement began to wait for it: under SERIALIZABLE MariaDB 11.8 reports that, and does nothing. Each time
+// another writer made progress.
+func (b *backend) decide(ctx context.Context, statement string) (returned, changed int64, err error) {
 	for {
-		told, changed, err = b.tell(ctx, statement)
+		returned, changed, err = b.tell(ctx, statement)
 		if !is(err, recordChanged) || ctx.Err() != nil { //mutant:mysql-record-changed
-			return told, changed, err
+			return returned, changed, err
 		}
 	}
 }

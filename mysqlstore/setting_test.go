@@ -116,7 +116,7 @@ func TestTheSuitePassesUnderSerializable(t *testing.T) {
 }
 
 // What is written without autocommit vanishes with the connection, or is there for others when somebody commits.
-func TestAConnectionWithoutAutocommitIsRefusedAndNothingIsWritten(t *testing.T) {
+func TestAConnectionWithoutAutocommitIsRefused(t *testing.T) {
 	refusesAll(t, "autocommit=1", "autocommit=0")
 }
 

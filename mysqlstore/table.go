@@ -12,7 +12,7 @@ import (
 // A column is one of a table, with its type.
 type column struct{ name, kind string }
 
-// A table has its columns, of which the first is its key.
+// A table has its columns; the first is its key.
 type table struct {
 	suffix  string // behind Options.Table
 	columns []column
@@ -42,8 +42,8 @@ var tables = []table{
 	}, ",\n  KEY `name` (`name`)"},
 }
 
-// Schema is the statements that make the tables, those that are not there: for who has a user that may not. There is a
-// semicolon behind each. The error matches store.ErrInvalid.
+// Schema returns the statements that create the tables if they do not exist: for users without the right to.
+// Each ends with a semicolon. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	all, err := o.filled()
 	var statements strings.Builder
@@ -85,7 +85,7 @@ func (o *Options) filled() (all Options, err error) {
 	return all, err
 }
 
-// prepare makes sure, once, that the tables are there and are ours.
+// prepare makes sure, once, that the tables exist and are holdfast's.
 func (b *backend) prepare(ctx context.Context) error {
 	return b.Prepare(ctx, func() (bool, error) {
 		all, err := b.look(ctx)
@@ -108,7 +108,7 @@ func (b *backend) prepare(ctx context.Context) error {
 // A tableSeen is what a table is, as far as this user may see it.
 type tableSeen struct {
 	engine, key string
-	columns     map[string]string // their types; none: this user sees no such table
+	columns     map[string]string // their types; empty: this user sees no such table
 	rights      string            // what it may do
 }
 
@@ -161,7 +161,7 @@ func (t *tableSeen) add(engine, name, kind, null, key, extra, rights string) {
 	}
 	is := strings.ToLower(kind)
 	if !strings.HasPrefix(is, "var") {
-		is, _, _ = strings.Cut(is, "(") // a width of integers means nothing, and MySQL tells none
+		is, _, _ = strings.Cut(is, "(") // the width of an integer has no meaning, and MySQL returns none
 	}
 	if null == "NO" {
 		is += " NOT NULL"
@@ -172,7 +172,8 @@ func (t *tableSeen) add(engine, name, kind, null, key, extra, rights string) {
 	}
 }
 
-// ours reports whether the tables are ours, and which of them is missing, or nil.
+// ours reports whether the tables are holdfast's, and which of them is missing,
+// or nil.
 func (b *backend) ours(all *look) (missing *table, err error) {
 	for i := range tables {
 		t, have := &tables[i], &all.of[i]
@@ -192,7 +193,7 @@ func (b *backend) ours(all *look) (missing *table, err error) {
 		if have.key != t.columns[0].name {
 			return missing, b.NotOurs(b.o.quoted(t), "its primary key is %q, not the column %s", have.key, t.columns[0].name)
 		}
-		if have.engine != "innodb" { // anything else forgets what it was told, or has no transactions
+		if have.engine != "innodb" { // other engines lose writes, or have no transactions
 			return missing, b.NotOurs(b.o.quoted(t), "it is kept by %s, not by InnoDB", have.engine)
 		}
 	}

@@ -192,7 +192,7 @@ func TestRights(t *testing.T) {
 }
 
 // Nothing is written into a table of somebody else.
-func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 	db := dbOn(t, sharedDSN(t))
 	for what, c := range map[string]struct{ from, to string }{
 		"it has no column taken":              {"  `taken` mediumblob NOT NULL,\n", ""},
@@ -231,7 +231,7 @@ func TestATableThatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
 }
 
 // A table that is dropped, or changed, while it is used.
-func TestATableThatGoesAwayIsMadeAgainAndOneThatChangesIsReported(t *testing.T) {
+func TestADroppedTableIsRecreatedAChangedOneReported(t *testing.T) {
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
 	mustExec(t, s.b.db, "DROP TABLE "+s.b.records+","+s.b.sessions+","+s.b.notes)
@@ -249,7 +249,7 @@ func TestATableThatGoesAwayIsMadeAgainAndOneThatChangesIsReported(t *testing.T) 
 	}
 }
 
-func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
+func TestBadInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	dsn := sharedDSN(t)
 	for _, bad := range []Options{{Table: "1a"}, {Table: "a b"}, {Table: "a`b"}, {Table: "ä"}, {Table: strings.Repeat("a", 56)}, {Database: "a.b"}, {Database: "'"}} {
 		if _, err := New(dbOn(t, dsn), &bad); !errors.Is(err, store.ErrInvalid) {
@@ -306,7 +306,7 @@ func TestBadInputIsToldBeforeAnythingIsWritten(t *testing.T) {
 }
 
 // Each process checks once it has met the server. What it has seen of the tables for that serves once, and not for long.
-func TestTheFirstCheckLooksAtNoTableAgain(t *testing.T) {
+func TestTheFirstCheckReadsNoTableAgain(t *testing.T) {
 	tables := func(s *Store) error {
 		found := s.Check(t.Context())
 		return found[len(found)-1].Err
@@ -343,7 +343,7 @@ func TestATableIsFoundByItsNameAsTheServerHasIt(t *testing.T) {
 	mustHold(t, s, mutex("n"))
 }
 
-func TestAReadOnlyServerIsToldAsThatAndNothingIsWritten(t *testing.T) {
+func TestAReadOnlyServerIsReported(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))

@@ -25,11 +25,11 @@ const taken = "Holdfast-Taken"
 // idle is the header of a record that may be deleted.
 const idle = "Holdfast-Idle"
 
-// noteTTL is for how long a note is kept that nobody takes in. Somebody does so
-// within seconds; if all have crashed, nobody will.
+// noteTTL is how long a note is kept that is not taken in. That usually happens
+// within seconds, unless all processes have crashed.
 const noteTTL = time.Hour
 
-// A mark is a place in the inbox: all messages with a smaller sequence are taken in, and the
+// A mark is a point in the inbox: all messages with a smaller sequence are taken in, and the
 // first n notes of this one. It only ever advances.
 type mark struct {
 	seq uint64
@@ -38,7 +38,7 @@ type mark struct {
 
 func (m mark) String() string { return fmt.Sprintf("%d.%d", m.seq, m.n) }
 
-// has reports whether a note is taken in, which is told by its sequence and its number in the message.
+// has reports whether a note is taken in, by its sequence and its number in the message.
 func (m mark) has(note mark) bool { return note.seq < m.seq || note.seq == m.seq && note.n < m.n }
 
 func parseMark(text string) (m mark) {
@@ -46,8 +46,9 @@ func parseMark(text string) (m mark) {
 	return m
 }
 
-// A version is that of a record: its sequence and its mark, in that bucket. One that was deleted and made again, and a server that has forgotten
-// what it had not synced, may count to the same numbers: so a version is good for one bucket, and on one server.
+// A version is that of a record: its sequence and its mark, in that bucket. A recreated bucket, and a server
+// that has lost unsynced writes, may reuse the same numbers: so a version is valid for one bucket, and on one
+// server.
 type version struct {
 	which int64
 	seq   uint64
@@ -71,14 +72,14 @@ func (b *backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Notifies: true, Clock: true, MaxRecord: 900_000, Retention: b.retention}
 }
 
-// Load implements [record.Backend]. The inbox is read first (law 11). What was taken in is deleted
-// soon, and is left out as the record says so.
+// Load implements [record.Backend]. The inbox is read first (law 11). Notes that were taken in are
+// deleted soon; until then they are left out by the record's header.
 func (b *backend) Load(ctx context.Context, name string) (record.Record, error) {
 	k, err := b.prepared(ctx, false) //mutant:nats-looking-makes-bucket
 	if err != nil {
 		return record.Record{}, b.failed(err)
 	}
-	if k == nil { // nobody has written anything, and there is no server's clock
+	if k == nil { // nothing was written, and there is no server's clock
 		return record.Record{}, nil
 	}
 	for {
@@ -155,11 +156,11 @@ type inbox struct {
 	since store.Instant // when the first of the notes was read
 }
 
-// inboxAge is for how long notes are remembered. A bucket that was deleted has none any more.
+// inboxAge is how long notes are remembered. A deleted bucket has none.
 const inboxAge = 5 * time.Second
 
-// notes reads the notes that are not taken in, and whether these are all; else they are as many as
-// one Load returns. They are read from the server that leads the bucket: so none is passed over
+// notes reads the notes that are not taken in, and reports whether these are all; otherwise they
+// are as many as one Load returns. They are read from the leader of the bucket: so none is skipped
 // that has come before one that is read.
 func (b *backend) notes(ctx context.Context, k *bucket, name string) (notes []record.Note, all bool, err error) {
 	in := b.inbox(name)
@@ -224,7 +225,7 @@ func (b *backend) gather(ctx context.Context, k *bucket, keys string, in *inbox)
 // add puts the notes of a message behind the others.
 func (in *inbox) add(m message) {
 	in.next = m.seq + 1
-	some := unpack(m.data) // none, if it is a marker
+	some := unpack(m.data) // empty if it is a marker
 	for i, n := range some {
 		n.Version = mark{m.seq, i}.String()
 		if i == len(some)-1 {

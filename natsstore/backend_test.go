@@ -47,7 +47,7 @@ func TestBackend(t *testing.T) {
 }
 
 // As of holds that were detached.
-func TestASessionThatNobodyRenewsIsForgotten(t *testing.T) {
+func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	b := backendOn(t, testserver.SharedNATS(t), apart())
 	t.Cleanup(func() { b.Close() })

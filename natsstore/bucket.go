@@ -17,17 +17,17 @@ import (
 // has a name for it.
 const wrongLastConstant jetstream.ErrorCode = 10164
 
-// markers is how long NATS keeps the marker of a key whose TTL is over.
+// markers is how long NATS keeps the marker of an expired key.
 const markers = time.Minute
 
 // A bucket is what was found when it was last read.
 type bucket struct {
 	stream jetstream.Stream
-	which  int64         // changes when it is made anew, and with the server that we are connected to
-	links  uint64        // how often the connection had been made anew when it was read
+	which  int64         // changes when it is recreated, and with the connected server
+	links  uint64        // how many reconnects there had been when it was read
 	server int64         // the server's clock, in microseconds since 1970
-	sent   store.Instant // when we asked for that
-	heard  store.Instant // when we heard it
+	sent   store.Instant // when it was asked for
+	heard  store.Instant // when the answer came
 }
 
 // now is the present on the server's clock, as far as we know, and never ahead of it:
@@ -48,7 +48,8 @@ func (b *backend) writeTo(key string) string {
 	return "$JS." + b.o.Domain + ".API." + b.subject(key)
 }
 
-// clockAge is for how long the server's clock is taken to go as ours does.
+// clockAge is how long the server's clock is assumed to run like the local
+// one.
 const clockAge = 5 * time.Minute
 
 // prepare is prepared for a write: it makes a bucket that is not there.
@@ -65,7 +66,7 @@ func (b *backend) present(links uint64) *bucket {
 }
 
 // prepared reads the bucket after each new connection. Without makes it is nil if
-// there is none.
+// there is no bucket.
 func (b *backend) prepared(ctx context.Context, makes bool) (*bucket, error) {
 	links := b.nc.Stats().Reconnects
 	if k := b.present(links); k != nil {
@@ -140,7 +141,7 @@ func (b *backend) suits(c *jetstream.StreamConfig) error {
 	return fmt.Errorf("%w: %s cannot keep locks: %s; or use another (Options.Bucket)", store.ErrUnsupported, b.address, why)
 }
 
-// forget has the bucket read anew.
+// forget has the bucket read again.
 func (b *backend) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,7 +150,7 @@ func (b *backend) forget() {
 }
 
 // A message is the newest of a key. A zero seq: there is none; no data: it was
-// deleted, or its TTL is over.
+// deleted, or has expired.
 type message struct {
 	key    string
 	seq    uint64
@@ -188,14 +189,14 @@ func (b *backend) read(m *jetstream.RawStreamMsg, err error) (message, error) {
 // uses the numbers again: what depends on one is not sent there. It may be while this is asked, but not before: the driver pauses
 // before it connects again.
 func (b *backend) linked(k *bucket) bool {
-	is := b.nc.IsConnected() // first: the count tells that it was this connection
+	is := b.nc.IsConnected() // first: the count shows that it was this connection
 	return is && b.nc.Stats().Reconnects == k.links
 }
 
 var errNotLinked = errors.New("the connection to the server was lost")
 
-// put writes a key if its newest message is still the expected one; ok says
-// whether it was. It is sent once, to the server of which the bucket was read. A ttl of 0 means for ever.
+// put writes a key if its newest message is still the expected one; ok says whether it was. It is sent
+// once, to the server from which the bucket was read. A ttl of 0 means forever.
 func (b *backend) put(ctx context.Context, k *bucket, m message, expected uint64, ttl time.Duration) (seq uint64, ok bool, err error) {
 	if !b.linked(k) { //mutant:nats-write-on-another-connection
 		return 0, false, errNotLinked
@@ -224,14 +225,14 @@ func (b *backend) violated(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) && !ofSubscription(err) && (strings.Contains(err.Error(), b.streamName()) || strings.Contains(err.Error(), b.subject("")))
 }
 
-// mayNotRead is violated, of a request that reads. What is not written, or deleted, is told until the next connection, and says
-// nothing of a reading that gets no answer later.
+// mayNotRead is violated, for a request that reads. NATS reports a denied write or deletion until the next
+// connection, which does not explain a later read without an answer.
 func (b *backend) mayNotRead(err error) bool {
 	return b.violated(err) && !strings.Contains(err.Error(), ".PURGE.") && !strings.Contains(err.Error(), b.subject("")) //mutant:nats-denied-by-an-older-write
 }
 
-// unread is why something was not read. NATS tells who may not on the connection, and
-// leaves the request without an answer.
+// unread is why something was not read. NATS reports a missing right on the
+// connection, and does not answer the request.
 func (b *backend) unread(err error) error {
 	last := b.nc.LastError()
 	if errors.Is(err, context.DeadlineExceeded) && b.mayNotRead(last) || !b.nc.IsConnected() && errors.Is(last, nats.ErrAuthorization) {

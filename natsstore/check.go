@@ -64,11 +64,11 @@ func (b *backend) looked(ctx context.Context) (jetstream.Stream, error) {
 	return b.js.Stream(ctx, b.streamName())
 }
 
-// justNow is for how long what was read serves for a check: who checks right after its first claim asks nothing anew.
+// justNow is how long earlier reads serve for a check: a check right after the first claim reads nothing again.
 const justNow = time.Minute
 
-// rights tells whether this user may write to the bucket: it has, on this server, or by a write that is refused, as
-// its key has no message, and it is sent for one that has a newest.
+// rights reports whether this user may write to the bucket: because it has, on this server, or by a write that
+// is refused: its key has no message, and it expects one.
 func (b *backend) rights(ctx context.Context, stream jetstream.Stream) store.Finding {
 	f := store.Finding{About: "rights", Found: "this user may write to the bucket"}
 	if stream == nil {
@@ -78,7 +78,7 @@ func (b *backend) rights(ctx context.Context, stream jetstream.Stream) store.Fin
 	if b.server.Load() == b.connectedTo() { //mutant:nats-rights-of-who-has-written
 		return f
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkPatience/2) // who may not gets no answer
+	ctx, cancel := context.WithTimeout(ctx, checkPatience/2) // without the right there is no answer
 	defer cancel()
 	_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.writeTo(keyOf("holdfast doctor " + store.NewProcess().String()))},
 		jetstream.WithExpectLastSequencePerSubject(math.MaxInt64), jetstream.WithRetryAttempts(0))

@@ -39,15 +39,15 @@ func TestTheSettingsOfACallerAreNotChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan error, 1000)
-	c.ReconnectErrCB = func(_ *nats.Conn, err error) { told <- err }
+	reported := make(chan error, 1000)
+	c.ReconnectErrCB = func(_ *nats.Conn, err error) { reported <- err }
 	s, err := OpenConfig(c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	select {
-	case err := <-told:
+	case err := <-reported:
 		if err == nil {
 			t.Error("told of no error")
 		}

@@ -136,7 +136,7 @@ func released(t *testing.T, l *holdfast.Lease) {
 }
 
 // A holder that is cut off is told in time: before another is in.
-func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()
 	link := testserver.NewLink(t, addr)
@@ -155,7 +155,7 @@ func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
 
 // A release that was not answered is done as soon as it can be: the hold does not go on
 // for the rest of its TTL in a process that lives.
-func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()
 	link := testserver.NewLink(t, addr)
@@ -175,7 +175,7 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 
 // What was asked for, was never answered, and was given up is gone before long,
 // though it slips in later.
-func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
+func TestALateAskIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := testserver.NATS(t, "")
 	link := testserver.NewLink(t, s.Addr)
@@ -209,7 +209,7 @@ func TestAnAskThatSlipsInLateIsGoneAgain(t *testing.T) {
 
 // The bucket is deleted, or deleted and made again: holders are told, the next is
 // in, and tokens go on upwards, though the revisions begin again.
-func TestADeletedBucketIsToldAndTokensGoOn(t *testing.T) {
+func TestADeletedBucketIsReportedAndTokensStillGrow(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
 		t.Run(name, func(t *testing.T) {

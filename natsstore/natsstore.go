@@ -10,45 +10,41 @@
 //	s.SESSION       a session, which has a TTL: NATS deletes it when that is over
 //	c.SESSION       how often a session was called
 //
-// In a name all bytes but ASCII letters, digits, "-" and "_" are written as "="
-// and two hexadecimal digits. A record is changed by a write that NATS does only if nobody
-// has written the key since it was read. A waiter whose write was refused leaves a note, a message
-// of its own, which nobody else can be in the way of. A record has a header,
-// Holdfast-Taken, that says up to which message the notes are taken in; they are deleted
-// soon after that, and after an hour at the latest. A name that is idle has the header Holdfast-Idle and is deleted
-// after a day. A notification is a message to holdfast.hint.BUCKET.PROCESS and is stored nowhere. Each process
-// sweeps: once a minute it takes the entries of ended sessions out of what nobody has
-// written for a day.
+// In a name all bytes but ASCII letters, digits, "-" and "_" are written as "=" and two hexadecimal digits. A
+// record is changed by a write that NATS does only if the key has not been written since it was read. A waiter
+// whose write was refused leaves a note, a message of its own, which no other write can block. A record has a
+// header, Holdfast-Taken, that says up to which message the notes are taken in; they are deleted soon after
+// that, and after an hour at the latest. An idle name has the header Holdfast-Idle and is deleted after a day. A
+// notification is a message to holdfast.hint.BUCKET.PROCESS and is not stored. Each process sweeps: once a
+// minute it removes the entries of ended sessions from names that were not written for a day.
 //
 // # Guarantees
 //
-// NATS is best effort. Its servers acknowledge what they have not synced to disk
-// (every two minutes, unless sync_interval says otherwise), and losses of
-// acknowledged writes are reported of clusters whose servers crash or hang: a
-// name can then be granted twice. A process that finds its session gone, or an older renewal of it than one that was
-// answered, has lost all that it held there. One that is connected to another server than before, or to one that was started again,
-// writes each of its holds anew with the next renewal, or finds it lost. So two hold the name until the TTL of the first is over, at the
-// most, where it is the server that a process is connected to which has forgotten. Have what the lock protects check the token.
+// NATS is best effort. Its servers acknowledge writes that they have not synced to disk (they sync every two
+// minutes, unless sync_interval says otherwise), and clusters whose servers crash or hang have been reported to
+// lose acknowledged writes: a name can then be granted twice. A process that finds its session gone, or an older
+// renewal of it than one that was answered, has lost all that it held there. A process that is connected to a
+// new or restarted server rewrites each of its holds with the next renewal, or finds it lost. So if the server
+// that a process is connected to has lost writes, two hold the name at most until the TTL of the first has
+// passed. Have the protected resource check the token.
 //
-// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another
-// process, and match by token, as the rule of package
-// [github.com/holdfast-go/holdfast/store] says. A process has one session for
-// each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
-// once for all of its claims, every third of the TTL. What a claim holds lasts as long as the session,
-// counted from the sending of its last answered renewal. A renewal is a write that
-// depends on the one before, so a session that has ended stays so.
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by
+// token, as the rule of package [github.com/holdfast-go/holdfast/store] says. A process has one session for each
+// TTL that its claims have, and one of ten seconds for those that wait. It renews a session once for all of its
+// claims, every third of the TTL. A hold lasts as long as the session, counted from the sending of its last
+// answered renewal. A renewal is a write that depends on the previous one, so a session that has ended stays
+// ended.
 //
-// A process that finds the key of a session gone first closes it, by a
-// write that no late renewal can pass, and then takes the entries out.
+// A process that finds the key of a session missing first closes it, by a write that no late renewal can
+// overtake, and then removes the entries.
 //
-// TTLs are whole seconds, rounded up, the least is one. What a crashed process
-// held comes free with the TTL. A change of leader takes
-// seconds: a TTL below ten does not survive it as a hold, and a waiter may be told
-// that the store is unavailable.
+// TTLs are whole seconds, rounded up; the least is one. The holds of a crashed process are freed after the TTL.
+// A change of leader takes seconds: a hold with a TTL below ten seconds does not survive it, and a waiter may
+// get store.ErrUnavailable.
 //
-// A token is the time, in microseconds, at which it was drawn, as the server has
-// it, or one more than the newest of the name. So the tokens of a name increase also
-// when the bucket was deleted, unless the servers' clocks were set back as well.
+// A token is the time at which it was drawn, in microseconds, by the server's clock, or one more than the newest
+// of the name. So the tokens of a name increase even after the bucket was deleted, unless the servers' clocks
+// were set back as well.
 //
 // Minimum hold and lock delay are counted on the clock of the server that leads the bucket, as
 // this process read it within the last five minutes. The end of a session is not reported: lock delay
@@ -56,11 +52,10 @@
 //
 // # Requirements
 //
-// NATS 2.11 or newer, with JetStream. The bucket is made with the first claim if
-// it is not there; Options.Replicas is for that. One that others have made must
-// have its TTLs for messages on, direct gets off (they are answered by servers that
-// are behind), a history of one, and no TTL of its own. In production it has three
-// or five replicas, and sync_interval is always.
+// NATS 2.11 or newer, with JetStream. The bucket is created with the first claim if it is missing;
+// Options.Replicas is for that. An existing bucket must have TTLs for messages on, direct gets off (servers that
+// are behind answer them), a history of one, and no TTL of its own. In production it has three or five replicas,
+// and sync_interval is always.
 //
 // The connection is the caller's. It should have MaxReconnects(-1),
 // ReconnectBufSize(-1), which keeps no requests to send them late, and
@@ -73,7 +68,7 @@
 //	publish    $KV.B.>  $JS.API.STREAM.INFO.KV_B  $JS.API.STREAM.MSG.GET.KV_B  $JS.API.STREAM.PURGE.KV_B  holdfast.hint.B.*
 //	subscribe  _INBOX.>  holdfast.hint.B.*  $KV.B.n.*
 //
-// (the last for those who observe an election; without it they poll)
+// (the last to observe an election; without it they poll)
 //
 // and, if it is to make the bucket, to publish to $JS.API.STREAM.CREATE.KV_B. With a
 // domain D they are $JS.D.API.$KV.B.> and $JS.D.API.STREAM…, notifications as above.
@@ -104,7 +99,7 @@ type Options struct {
 	Bucket string
 
 	// Replicas is how many servers keep the bucket, from 1 to 5, if it is made
-	// here; 1 if zero. One that is there stays as it is.
+	// here; 1 if zero. An existing bucket stays as it is.
 	Replicas int
 
 	// Domain is the JetStream domain that has the bucket, if it is not that of the
@@ -124,7 +119,7 @@ type backend struct {
 	nc      *nats.Conn
 	js      jetstream.JetStream
 	opened  bool                   // by us, so closed by us
-	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: not ours to know
+	dialed  *atomic.Pointer[error] // why the newest try to connect failed; nil: unknown for a caller's connection
 	address string                 // for people
 	o       Options
 
@@ -134,7 +129,7 @@ type backend struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	preparing chan struct{} // has room for one
+	preparing chan struct{} // of capacity 1
 	server    atomic.Int64  // we were connected to when a renewal was answered last
 
 	mu      sync.Mutex

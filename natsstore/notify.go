@@ -71,8 +71,8 @@ func (b *backend) subscribed(ctx context.Context, missed func()) {
 	}
 }
 
-// spreadTime is how long the servers of a cluster take at the most, on a healthy
-// network, to tell each other of a subscription.
+// spreadTime is how long the servers of a cluster take at most, on a healthy
+// network, to propagate a subscription.
 const spreadTime = 500 * time.Millisecond
 
 // spreads fires when the servers know of a subscription that was made just now; it is

@@ -49,7 +49,7 @@ func Open(rawURL string) (*Store, error) {
 func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 	var dialed atomic.Pointer[error]
 	failed := make(chan struct{}, 1)
-	own, told := *c, c.ReconnectErrCB
+	own, callback := *c, c.ReconnectErrCB
 	own.ReconnectErrCB = func(nc *nats.Conn, err error) {
 		why := err
 		if errors.Is(err, nats.ErrNoServers) { // all that the driver keeps of a first try that was refused //mutant:nats-first-refusal-known
@@ -60,8 +60,8 @@ func OpenConfig(c *nats.Options, o *Options) (*Store, error) {
 		case failed <- struct{}{}:
 		default:
 		}
-		if told != nil {
-			told(nc, err) //mutant:nats-reconnect-told
+		if callback != nil {
+			callback(nc, err) //mutant:nats-reconnect-told
 		}
 	}
 	nc, err := own.Connect()
@@ -121,7 +121,7 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	c.RetryOnFailedConnect, c.MaxReconnect, c.ReconnectWait = true, -1, 250*time.Millisecond
 	c.ReconnectBufSize = -1 // a request that is late does harm
 	c.PingInterval, c.MaxPingsOut = 3*time.Second, 1
-	c.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // what goes wrong is told by errors
+	c.AsyncErrorCB = func(*nats.Conn, *nats.Subscription, error) {} // failures are returned as errors
 	var cert, key string
 	for option, values := range query {
 		value := values[len(values)-1]
@@ -156,7 +156,7 @@ func ParseURL(rawURL string) (*nats.Options, *Options, error) {
 	}
 	c.Secure = c.Secure || u.Scheme == "nats+tls"
 	for host := range strings.SplitSeq(rest[at:end], ",") {
-		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone //mutant:nats-url-names-each-host
+		if host == "" || host[0] == ':' { // a missing host must not mean this host, where each process would have its own locks //mutant:nats-url-names-each-host
 			return nil, nil, bad("it names no host, or an empty one: want nats://host:port,host:port")
 		}
 		if _, _, err := net.SplitHostPort(host); err != nil {

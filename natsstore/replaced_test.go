@@ -81,7 +81,7 @@ func TestAfterAPowerCutAProcessHasWhatTheServerHasAndNothingElse(t *testing.T) {
 }
 
 // A renewal that was not answered is looked for. What is found then is older than one that was answered: the server has forgotten that one.
-func TestASessionWhoseRenewalWasForgottenIsOver(t *testing.T) {
+func TestASessionHasEndedIfItsRenewalWasForgotten(t *testing.T) {
 	t.Parallel()
 	server := newForgetful(t)
 	b := backendOn(t, server.Addr, nil)
@@ -109,7 +109,7 @@ func TestASessionWhoseRenewalWasForgottenIsOver(t *testing.T) {
 }
 
 // What was written and forgotten had a number that is used again: what is known of it is no version of what was written since.
-func TestAVersionFromBeforeAPowerCutIsNone(t *testing.T) {
+func TestAVersionFromBeforeAPowerCutIsInvalid(t *testing.T) {
 	t.Parallel()
 	until(t, "a number is used again", func() bool { return writesOnWhatWasForgotten(t) })
 }

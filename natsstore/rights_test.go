@@ -116,7 +116,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 
 // NATS does not answer who may not: that is told on the connection, and the
 // request is not answered.
-func TestWhoMayNotIsToldSo(t *testing.T) {
+func TestAMissingRightIsReported(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
 	s := openAs(t, "other", addr)
@@ -147,7 +147,7 @@ func TestWhoMayNotIsToldSo(t *testing.T) {
 
 // The check tells a user who may read and not write, one who may do neither, and that
 // nobody knows before there is a bucket. It writes nothing to find that out.
-func TestTheCheckFindsWhoMayNotWrite(t *testing.T) {
+func TestTheCheckFindsAUserWithoutWriteRights(t *testing.T) {
 	t.Parallel()
 	reads := `"$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast"`
 	locks := listed(t, "publish") + `, "$JS.API.STREAM.CREATE.KV_holdfast"`
@@ -214,7 +214,7 @@ func TestACheckAfterTheFirstClaimSendsNothing(t *testing.T) {
 }
 
 // NATS tells it once, and who asks for the newest error of the connection is told it still when something else gets no answer.
-func TestWhoMayNotDeleteNotesIsNotDeniedAReadingLater(t *testing.T) {
+func TestADeniedDeleteOfNotesDoesNotFailALaterRead(t *testing.T) {
 	t.Parallel()
 	rights := strings.ReplaceAll(listed(t, "publish"), "STREAM.PURGE", "STREAM.CREATE")
 	server := testserver.NATS(t, fmt.Sprintf(`authorization { users: [ { user: keeps, password: secret, permissions: { publish: [%s], subscribe: [%s] } } ] }`, rights, listed(t, "subscribe")))
@@ -386,7 +386,7 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 }
 
 // Who may not hear what is written to the bucket is told so, and polls: it would wait in vain.
-func TestWhoMayNotHearTheBucketCannotWatchAName(t *testing.T) {
+func TestAUserWhoCannotSubscribeCannotWatchAName(t *testing.T) {
 	t.Parallel()
 	locks := listed(t, "publish")
 	user := func(name, hears string) string {

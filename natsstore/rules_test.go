@@ -51,7 +51,7 @@ func mustPrepare(t *testing.T, b *backend) *bucket {
 
 // A bucket that was deleted and made again counts to other numbers: what was known of a
 // name is no revision of the new one, though nobody has told us.
-func TestWhatIsKnownOfADeletedBucketIsNoRevisionOfTheNext(t *testing.T) {
+func TestARevisionOfADeletedBucketIsInvalidInTheNext(t *testing.T) {
 	t.Parallel()
 	a, b := twins(t)
 	hold := storetest.MustHold(t, a, storetest.Mutex(me, "a"))
@@ -195,7 +195,7 @@ func purge(t *testing.T, b *backend, key string) {
 
 // Whoever finds a session gone closes it before its entries are taken: a renewal
 // that was on its way then does not bring it back.
-func TestASessionThatWasFoundGoneIsNeverRenewedAgain(t *testing.T) {
+func TestAMissingSessionIsNeverRenewedAgain(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	id := begun(t, a)
@@ -214,7 +214,7 @@ func TestASessionThatWasFoundGoneIsNeverRenewedAgain(t *testing.T) {
 
 // A renewal of a session that was not answered may have been done: it goes on from
 // there.
-func TestARenewalOfASessionThatWasNotAnsweredIsFoundAgain(t *testing.T) {
+func TestAnUnansweredSessionRenewalIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	b, _ := backends(t)
 	id := begun(t, b)
@@ -273,7 +273,7 @@ func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
 }
 
 // The key of the calls lasts for a few TTLs only; what its owner has read is not forgotten.
-func TestCallsAreCountedThoughTheirKeyIsGone(t *testing.T) {
+func TestCallsAreCountedAfterTheirKeyIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	id := begun(t, a)
@@ -317,7 +317,7 @@ func loaded(t *testing.T, b *backend, name string) (r record.Record, keys []stri
 }
 
 // What is taken in is left out by all, though it is not deleted yet.
-func TestWhatIsTakenInIsLeftOutBeforeItIsDeleted(t *testing.T) {
+func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {
@@ -350,7 +350,7 @@ func TestWhatIsTakenInIsLeftOutBeforeItIsDeleted(t *testing.T) {
 }
 
 // What is taken in is deleted soon.
-func TestWhatIsTakenInIsDeleted(t *testing.T) {
+func TestATakenInNoteIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	if _, err := a.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil {

@@ -29,7 +29,7 @@ type stored struct {
 	TTL    int64 `json:"ttl,omitempty"`    // in seconds
 	Count  int64 `json:"count,omitempty"`  // of the renewals, so that no two are the same
 	Calls  int64 `json:"calls,omitempty"`  // that its owner has read
-	Closed bool  `json:"closed,omitempty"` // whatever it kept is gone
+	Closed bool  `json:"closed,omitempty"` // its entries have ended
 }
 
 func (v stored) bytes() []byte {
@@ -95,12 +95,13 @@ func (b *backend) connectedTo() int64 {
 	return int64(h.Sum64()>>1) | 1
 }
 
-// Server implements [session.Replaceable]. A server has another id each time that it is started. It is the one that we are connected to: so a
-// leader elsewhere is not noticed that was started again, but that has what most others have; and another member of a cluster is taken for another server, which
-// costs a write for each hold.
+// Server implements [session.Replaceable]. A server has a new id each time that it is started. It is the one
+// that this process is connected to: so the restart of a leader elsewhere is not noticed, but that has the state
+// of the majority; and another member of a cluster counts as a new server, which costs a write for each hold.
 func (b *backend) Server() int64 { return b.server.Load() }
 
-// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
+// hold.
 const forgotten = time.Minute
 
 func (b *backend) ofOwn(id session.ID) *own {
@@ -119,8 +120,8 @@ func (b *backend) disown(id session.ID) {
 	delete(b.own, id)
 }
 
-// Renew implements [session.Backend]: it writes the key again, if that still is as we have
-// written it, and reads the calls beside it.
+// Renew implements [session.Backend]: it rewrites the key, if that is still as this
+// process wrote it, and reads its calls.
 func (b *backend) Renew(ctx context.Context, id session.ID) (calls int64, err error) {
 	o := b.ofOwn(id)
 	if o == nil {
@@ -287,8 +288,8 @@ func together[T any](all []T, f func(T) error) (failed error) {
 // soon is how long a session goes on at least whose key is there.
 const soon = 20 * time.Millisecond
 
-// lasts is how long a session goes on at least. One whose key is gone is closed first, by
-// a write that no late renewal can pass, so that a reading that was stale ends nothing.
+// lasts is how long a session goes on at least. One whose key is missing is closed first,
+// by a write that no late renewal can overtake, so that a stale read ends nothing.
 func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Duration, error) {
 	v, m, err := b.stored(ctx, k, sessionKey(id))
 	switch {
@@ -300,7 +301,7 @@ func (b *backend) lasts(ctx context.Context, k *bucket, id session.ID) (time.Dur
 	}
 	ok, err := b.closeKey(ctx, k, id, m.seq) //mutant:nats-session-closed-before-entries
 	if err == nil && !ok {
-		return soon, nil // it was not gone, or somebody else has closed it
+		return soon, nil // it was not missing, or another process has closed it
 	}
 	return 0, err
 }

@@ -10,7 +10,7 @@ import (
 
 // The server that leads the bucket is cut off from the others, and goes on talking to its clients: whoever holds a name by it is told before
 // another gets the name by those that are left. Joined again, it has what they have.
-func TestAHolderOnTheLeaderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	servers, network := testserver.NATSApart(t, 3)
 	var addrs []string

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchRecord implements [record.NameWatcher]: what is written to the bucket is a message
-// that anybody can hear who may, on the servers that the bucket is on.
+// WatchRecord implements [record.NameWatcher]: a write to the bucket is a message that
+// any user with the right can subscribe to, on the servers of the bucket.
 func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if b.o.Domain != "" {
 		return nil, fmt.Errorf("%w: behind a leaf node nobody hears what is written to the bucket", store.ErrUnsupported)
@@ -40,8 +40,8 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	return end, nil
 }
 
-// mayNotHear is the error if this user may not subscribe to the subject. NATS tells that on the
-// connection, before it answers what was sent behind the subscription.
+// mayNotHear is the error if this user may not subscribe to the subject. NATS reports that on
+// the connection, before it answers later requests.
 func (b *backend) mayNotHear(subject string) error {
 	if last := b.nc.LastError(); ofSubscription(last) && strings.Contains(strings.ToLower(last.Error()), strings.ToLower(`"`+subject+`"`)) { //mutant:nats-who-may-not-hear
 		return last

@@ -1,7 +1,8 @@
-// Package open turns a URL into a store. It knows no driver: the package of each
-// store registers the URLs of that store when it is imported, and file: and mem:
-// are always there. A program that imports this package and redisstore opens
-// redis:// URLs; [github.com/holdfast-go/holdfast/open/all] brings every store.
+// Package open turns a URL into a store. It imports no driver: the package of
+// each store registers the URLs of that store when it is imported, and file: and
+// mem: are always available. A program that imports this package and redisstore
+// opens redis:// URLs; [github.com/holdfast-go/holdfast/open/all] brings every
+// store.
 //
 //	import (
 //		"github.com/holdfast-go/holdfast/open"
@@ -57,17 +58,17 @@ func init() {
 // Other packages may register more; package
 // [github.com/holdfast-go/holdfast/store/scheme] says how.
 //
-// It does no I/O over the network, but for an etcd: URL with a user, who logs in
-// at once, a nats: URL, which begins to connect, and for the name service with
-// mongodb+srv:. Closing the store frees all that was opened.
+// It does no I/O over the network, except for an etcd: URL with a user, which logs in at
+// once, a nats: URL, which begins to connect, and the name service for mongodb+srv:.
+// Closing the store frees all that was opened.
 //
 // A server's URL must name its host, and a directory must begin with /. Without a host a
-// driver would often take this host, and so locks that no other host shares. For
-// PostgreSQL the host may also be ?host=… (the directory of a socket) or ?service=…,
-// and is never taken from PGHOST.
+// driver would often use this host, and so locks that no other host shares. For PostgreSQL
+// the host may also be ?host=… (the directory of a socket) or ?service=…, and is never
+// taken from PGHOST.
 //
-// Errors: [store.ErrInvalid] for a URL that is not understood, or whose store this program
-// does not import; [store.ErrUnsupported] for one that a build tag left out (see
+// Errors: [store.ErrInvalid] for an invalid URL, or one whose store this program does not
+// import; [store.ErrUnsupported] for one that a build tag left out (see
 // [github.com/holdfast-go/holdfast/open/all]); the others are those of the store's Open.
 // No error has a user name or password of the URL in it. URL may be called by several
 // goroutines at once.
@@ -87,7 +88,7 @@ func URL(rawURL string) (store.Store, error) {
 	return open(rawURL)
 }
 
-// none is the error of a scheme that no store has which this program links.
+// none is the error of a scheme that no linked store has.
 func none(name string) error {
 	all := scheme.All()
 	advice := ""
@@ -116,7 +117,7 @@ func Secret(rawURL string) bool {
 // one: the first.
 func parse(rawURL string) (*url.URL, error) {
 	scheme, rest, ok := strings.Cut(rawURL, "://")
-	if !ok || strings.Contains(scheme, ":") { // of a redlock: the rest is none of ours
+	if !ok || strings.Contains(scheme, ":") { // of a redlock: the rest is not part of it
 		return url.Parse(rawURL)
 	}
 	end := len(rest)
@@ -130,7 +131,7 @@ func parse(rawURL string) (*url.URL, error) {
 		if err != nil {
 			return nil, err
 		}
-		if port := u.Port(); port != "" { // some drivers would try such a port again and again
+		if port := u.Port(); port != "" { // some drivers would retry such a port without end
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 { //mutant:open-port-of-any-size
 				return nil, fmt.Errorf("no port is %q", port)
 			}

@@ -18,9 +18,10 @@ const (
 	reserveAfter = 200 * time.Millisecond
 )
 
-// A reserve is connections of our own, for statements on which leases depend. It
-// is opened when the user's pool has none left: request handlers that wait for a
-// lock with a connection in hand would otherwise keep its holder from renewing.
+// A reserve is connections of the Store's own, for statements on which leases
+// depend. It is opened when the user's pool is exhausted: request handlers that
+// wait for a lock with a connection in hand would otherwise keep its holder from
+// renewing.
 type reserve struct {
 	mu     sync.Mutex
 	pool   *pgxpool.Pool
@@ -44,7 +45,7 @@ func (r *reserve) acquire(ctx context.Context, pool *pgxpool.Pool, config func()
 	return pool.Acquire(ctx)
 }
 
-// conn returns a connection of the reserve, or nil if there is none to be had.
+// conn returns a connection of the reserve, or nil if none is available.
 func (r *reserve) conn(ctx context.Context, config func() *pgxpool.Config) *pgxpool.Conn {
 	pool := r.open(config)
 	if pool == nil {

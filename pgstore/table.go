@@ -44,8 +44,8 @@ type Options struct {
 	NoListen bool
 
 	// Listen is the address of the server itself, host:port, for that one
-	// connection, where the pool goes through a pooler that shares connections,
-	// through which nobody can listen. All other settings are the pool's.
+	// connection, if the pool goes through a pooler that shares connections,
+	// through which LISTEN does not work. All other settings are the pool's.
 	Listen string
 }
 
@@ -53,7 +53,7 @@ type Options struct {
 // concurrent use.
 type Store struct {
 	db       db
-	own      *pgxpool.Pool // opened by us, so closed by us; nil: none
+	own      *pgxpool.Pool // opened by the Store, so closed by it; nil: none
 	address  string        // for people
 	schema   string
 	table    string
@@ -61,7 +61,7 @@ type Store struct {
 	clock    func() int64 // nil but in tests: the server's clock
 	noListen bool
 	listenAt string      // Options.Listen
-	pinned   atomic.Bool // transactions have to be told to be READ COMMITTED
+	pinned   atomic.Bool // transactions must set READ COMMITTED
 
 	pingEvery time.Duration // of the connection that listens
 
@@ -72,7 +72,7 @@ type Store struct {
 	ways  names[way] // how they are given back
 	sweeper
 
-	server   atomic.Int64 // since when the server has run that answered last, in µs; 0: none has
+	server   atomic.Int64 // when the server that answered last was started, in µs; 0: unknown
 	sessions *session.Set
 	claims   claims
 	inbox    inbox
@@ -87,12 +87,10 @@ var _ interface {
 	store.Checker
 } = (*Store)(nil)
 
-// New returns a Store on the pool, which stays the caller's: it is never closed
-// here, and must be open for as long as the Store is used. Its settings apply.
-// One more connection is opened beside the pool, with its settings, once
-// somebody waits for a lock, or while an election is observed; and up to two more when a renewal or a release finds
-// every connection of the pool in use. New does no I/O. The error matches
-// store.ErrInvalid.
+// New returns a Store on the pool, which stays the caller's: it is never closed here, and must be open for as
+// long as the Store is used. Its settings apply. One more connection is opened outside the pool, with its
+// settings, once a claim waits for a lock, or while an election is observed; and up to two more when a renewal
+// or a release finds all connections of the pool in use. New does no I/O. The error matches store.ErrInvalid.
 func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the PostgreSQL pool is nil", store.ErrInvalid)
@@ -100,13 +98,12 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 	return newStore(onPgx(pool), o, nil)
 }
 
-// NewDB returns a Store on a database/sql pool, which stays the caller's: it is
-// never closed here, and must be open for as long as the Store is used. With
-// the driver of pgx (package stdlib) waiters are woken as with New; with another
-// they poll. A bound on such a pool's connections also bounds
-// renewals: when others keep all of them in use for longer than a TTL, leases are
-// lost, and [Store.Check] warns of that. With the driver of pgx renewals and
-// releases have connections beside the pool, as with New. NewDB does no I/O. The error matches
+// NewDB returns a Store on a database/sql pool, which stays the caller's: it is never closed
+// here, and must be open for as long as the Store is used. With the driver of pgx (package
+// stdlib) waiters are notified as with New; with another they poll. A bound on such a pool's
+// connections also bounds renewals: if all of them are in use for longer than a TTL, leases
+// are lost, and [Store.Check] warns of that. With the driver of pgx renewals and releases have
+// connections outside the pool, as with New. NewDB does no I/O. The error matches
 // store.ErrInvalid.
 func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if pool == nil {
@@ -166,8 +163,8 @@ func newStore(db db, o *Options, clock func() int64) (*Store, error) {
 	return s, nil
 }
 
-// Schema is the SQL that makes the tables of a Store, for those who let no
-// program make tables. The error matches store.ErrInvalid.
+// Schema is the SQL that creates the tables of a Store, for databases where
+// programs may not create tables. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	s, err := newStore(&pgxDB{at: "PostgreSQL"}, o, nil)
 	if err != nil {

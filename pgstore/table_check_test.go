@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestTheCheckTellsWhatIsThereAndWhatToRun(t *testing.T) {
+func TestTheCheckReportsTheSchemaAndWhatToRun(t *testing.T) {
 	addr := sharedAddr(t)
 	pool := poolOn(t, addr)
 	finding := func(s *Store, about string) store.Finding {

@@ -147,7 +147,7 @@ func crowdFor(t *testing.T) time.Duration {
 
 // Ten processes want one name, with a short TTL; some of them
 // are killed on the way, and others come. HOLDFAST_TEST_CROWD_FOR is for how long.
-func TestNeverTwoOfACrowdOfProcessesHoldANameAndTokensGrow(t *testing.T) {
+func TestNeverTwoOfManyProcessesHoldANameAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "max_connections=200")
 	s := tableOn(t, poolOn(t, server.Addr), nil)

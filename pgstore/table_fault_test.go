@@ -65,7 +65,7 @@ func handOver(t *testing.T, s *Store, what string, next func() store.Notificatio
 }
 
 // Of those who wait only the next hears of a release.
-func TestOnlyWhoIsGrantedIsWoken(t *testing.T) {
+func TestOnlyTheGrantedWaiterIsNotified(t *testing.T) {
 	s := newShared(t)
 	next := mailboxOf(t, s)
 	h := mustHold(t, s, mutex("n"))
@@ -87,7 +87,7 @@ func TestOnlyWhoIsGrantedIsWoken(t *testing.T) {
 	}
 }
 
-func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatNotificationsMayBeMissing(t *testing.T) {
+func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "idle_session_timeout=300ms")
 	direct := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "0" })
@@ -129,7 +129,7 @@ func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatNotificationsMayBeMissing(t
 }
 
 // Also for a user who does not wait for the disk.
-func TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer(t *testing.T) {
+func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "wal_writer_delay=10s", "-c", "synchronous_commit=off")
 	s := tableOn(t, poolOn(t, server.Addr), nil)

@@ -67,7 +67,7 @@ func everything(t *testing.T, s *Store, name string) map[string]func() error {
 	}
 }
 
-func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 	s := newShared(t)
 	pool, table := poolOf(s), tableOf(s)
 	mustHold(t, s, mutex("fine"))
@@ -177,7 +177,7 @@ func TestTheShortStatementsLeaveANewerFormAlone(t *testing.T) {
 	}
 }
 
-func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
+func TestAForeignTableIsReportedAndNotChanged(t *testing.T) {
 	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr), apart(t, addr)
 	for what, columns := range map[string]string{
@@ -211,7 +211,7 @@ func TestATableOfSomebodyElseIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAMissingSchemaAReadOnlyServerAndAMissingRightAreToldBeforeAnythingIsWritten(t *testing.T) {
+func TestAnUnfitDatabaseIsReportedBeforeAnyWrite(t *testing.T) {
 	addr := sharedAddr(t)
 	schema := apart(t, addr)
 	role := "role_" + store.NewProcess().String()

@@ -11,13 +11,13 @@ const (
 	short     = "TestTheShortestStatementsKeepToTheRule"
 	promise   = "TestTable/promise/"
 	same      = "TestTableDifferential"
-	oneOrTwo  = "TestAnOperationIsOneStatementAndTwoBesideOthers"
-	behind    = "TestWhoComesBehindOthersWaitsOnlyIfItHasTo"
-	freed     = "TestAHoldThatIsFreedIsGivenBackAsLost/"
+	oneOrTwo  = "TestAnOperationIsOneStatementOrTwoUnderContention"
+	behind    = "TestAClaimBehindOthersWaitsOnlyIfItMust"
+	freed     = "TestAFreedHoldIsReleasedAsLost/"
 	retained  = "TestARowIsKeptForADayAfterTheLastOfItHasEnded/"
 	newer     = "TestTheShortStatementsLeaveANewerFormAlone/"
 	announces = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges/"
-	crash     = "TestWhatWasGrantedAndRenewedOutlivesACrashOfTheServer"
+	crash     = "TestGrantsAndRenewalsSurviveAServerCrash"
 )
 
 // tableMutants are one wrong thing each in the statements.
@@ -63,9 +63,9 @@ var tableMutants = []struct {
 	{"a broken hold is renewed", short, []mutant.Edit{mutant.At("pg-renew-fast-broken", mutant.Delete())}},
 	{"a broken hold is renewed beside others", promise + "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_told", []mutant.Edit{mutant.At("pg-renew-broken", mutant.Delete()), mutant.At("pg-renew-broken-changed", mutant.Delete()), mutant.At("pg-change-broken", mutant.Delete())}},
 	{"an expired hold is renewed", promise + "the_renewal_of_an_expired_hold_is_lost_and_does_not_bring_it_back", []mutant.Edit{mutant.At("pg-renew-expired", mutant.Delete())}},
-	{"a renewal waits for a row that is locked", "TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone", []mutant.Edit{mutant.At("pg-renew-fast-skips", mutant.Line("FOR UPDATE"))}},
+	{"a renewal waits for a row that is locked", "TestALockedRowDelaysOnlyItsOwnName", []mutant.Edit{mutant.At("pg-renew-fast-skips", mutant.Line("FOR UPDATE"))}},
 	{"what leaves a session never expires", "TestAHoldRenewedByHandHasAnExpiryOfItsOwn", []mutant.Edit{mutant.At("pg-renew-fast-out-of-a-session", mutant.Line("true"))}},
-	{"what leaves a session beside others never expires", "TestAHoldRenewedByHandExpiresNoEarlierThanItsOwnerWasTold", []mutant.Edit{mutant.At("pg-renew-out-of-a-session", mutant.Line("true"))}},
+	{"what leaves a session beside others never expires", "TestAHoldRenewedByHandLastsAsLongAsReported", []mutant.Edit{mutant.At("pg-renew-out-of-a-session", mutant.Line("true"))}},
 	{"a renewal moves the expiry back", promise + "a_shorter_renewal_moves_no_expiry_back", []mutant.Edit{mutant.At("pg-renew-fast-expiry", mutant.Line("THEN 0 END, {now} + h.ttl)"))}},
 	{"a writer is let in as a reader", promise + "Upgrade_passes_all_that_wait", []mutant.Edit{mutant.At("pg-weight", mutant.Line("sum(CASE WHEN d.token = 0 THEN 1 ELSE 0 END)"))}},
 	{"who holds takes no room", promise + "a_crowd_on_a_semaphore_fills_it_and_no_more", []mutant.Edit{mutant.At("pg-held", mutant.Line("coalesce(sum(weight) FILTER (WHERE token < 0), 0) AS held,"))}},
@@ -89,25 +89,25 @@ var tableMutants = []struct {
 	{"others pass an upgrade", promise + "Upgrade_that_is_pending_keeps_all_others_out", []mutant.Edit{mutant.At("pg-upgrading", mutant.Delete())}},
 	{"a refused try takes a place", promise + "a_readers_short_ttl_never_cuts_anothers", []mutant.Edit{mutant.At("pg-try", mutant.Line("OR v.try AND false"))}},
 	{"a refused try comes to the row's lock", "TestARefusedTryWritesNothing", []mutant.Edit{mutant.At("pg-refused-try", mutant.Line("AND (id = '{}' AND form <> 1)"))}},
-	{"a row is decided on as it was before the wait", "TestWhoWaitedForTheRowDecidesOnWhatIsThereThen", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
-	{"who is not granted is woken too", "TestOnlyWhoIsGrantedIsWoken", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
+	{"a row is decided on as it was before the wait", "TestAnAskThatWaitedForTheRowUsesItsNewState", []mutant.Edit{mutant.At("pg-row-lock", mutant.Delete())}},
+	{"who is not granted is woken too", "TestOnlyTheGrantedWaiterIsNotified", []mutant.Edit{mutant.At("pg-woken", mutant.Line("true"))}},
 	{"the release of what a session keeps does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-release-kept-is-durable", mutant.Line("$5::boolean THEN set_config('synchronous_commit', 'off', true) ELSE set_config('synchronous_commit', 'off', true) END,"))}},
 	{"what a session of another keeps is renewed", "TestAHoldThatASessionOfAnotherKeepsIsNotRenewed", []mutant.Edit{mutant.At("pg-renew-kept-by-another", mutant.Delete()), mutant.At("pg-renew-fast-kept-by-another", mutant.Delete())}},
-	{"what has ended is not written", "TestWhatIsNotRenewedIsTakenOutOfALivingSession", []mutant.Edit{mutant.At("pg-ended-is-written", mutant.Delete())}},
+	{"what has ended is not written", "TestAnUnrenewedClaimIsRemovedFromALiveSession", []mutant.Edit{mutant.At("pg-ended-is-written", mutant.Delete())}},
 	{"a row that a session keeps is swept", "TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept", []mutant.Edit{mutant.At("pg-sweep-kept", mutant.Delete()), mutant.At("pg-sweep-kept-still", mutant.Delete())}},
 	{"a session that lapsed is renewed", "TestSessions/promise/a_renewal_of_a_session_that_has_lapsed_is_lost", []mutant.Edit{mutant.At("pg-session-renewed-when-over", mutant.Delete())}},
-	{"a session that was renewed meanwhile is ended", "TestASessionIsPassedOverOnlyOnceItsEndIsFinal", []mutant.Edit{mutant.At("pg-session-end-is-asked", mutant.Line("($2::boolean OR true)"))}},
-	{"what was adopted meanwhile goes with what was adopted half way", "TestAHoldThatIsAdoptedWhileStraysAreTakenOutStays", []mutant.Edit{mutant.At("pg-stray-that-was-moved", mutant.Stmt("all.add(id[:], 0)"))}},
+	{"a session that was renewed meanwhile is ended", "TestASessionIsSkippedOnlyOnceItsEndIsFinal", []mutant.Edit{mutant.At("pg-session-end-is-asked", mutant.Line("($2::boolean OR true)"))}},
+	{"what was adopted meanwhile goes with what was adopted half way", "TestAHoldAdoptedDuringACleanUpOfOrphansStays", []mutant.Edit{mutant.At("pg-stray-that-was-moved", mutant.Stmt("all.add(id[:], 0)"))}},
 	{"a session that lives is deleted", "TestSessionsThatHaveEndedAreDeletedAndOthersAreNot", []mutant.Edit{mutant.At("pg-session-sweep", mutant.Line("expires IS NOT NULL"))}},
-	{"an ask waits for its row and then for nothing", "TestAnAskThatWaitedForTheRowTooLongTakesNoPlace", []mutant.Edit{mutant.At("pg-ask-behind-lock", mutant.Delete())}},
+	{"an ask waits for its row and then for nothing", "TestAnAskThatWaitedTooLongForTheRowAddsNoEntry", []mutant.Edit{mutant.At("pg-ask-behind-lock", mutant.Delete())}},
 	{"a lock is waited for as slots", behind, []mutant.Edit{mutant.At("pg-ask-behind-limit", mutant.Line("AND $3::int > 0"))}},
 	{"a name that is free is waited for", behind, []mutant.Edit{mutant.At("pg-ask-behind-nobody", mutant.Delete())}},
 	{"a claim waits twice", behind, []mutant.Edit{mutant.At("pg-ask-behind-itself", mutant.Delete())}},
 	{"what has expired is waited for", behind, []mutant.Edit{mutant.At("pg-ask-behind-expired", mutant.Delete())}},
-	{"an ask waits behind others however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-ask-behind-late", mutant.Line("AND $9::bigint > 0"))}},
-	{"who asks again behind others writes", "TestWhoAsksAgainBehindOthersWritesNothing", []mutant.Edit{mutant.At("pg-asked-again-is-written", mutant.Line("OR true"))}},
-	{"an ask takes a place however late", "TestAnAskThatComesTooLateTakesNoPlace", []mutant.Edit{mutant.At("pg-late-ask-is-void", mutant.Line("AND ($13::bigint > 0 OR true)"))}},
-	{"a position moves out of any session", "TestAPositionIsKeptThoughItsServerIsReplacedWhileItMoves", []mutant.Edit{mutant.At("pg-position-moves-out-of-where-it-is", mutant.Line("AND $3::text <> ''"))}},
+	{"an ask waits behind others however late", "TestAnAskThatComesTooLateAddsNoEntry", []mutant.Edit{mutant.At("pg-ask-behind-late", mutant.Line("AND $9::bigint > 0"))}},
+	{"who asks again behind others writes", "TestARepeatedAskBehindOthersWritesNothing", []mutant.Edit{mutant.At("pg-asked-again-is-written", mutant.Line("OR true"))}},
+	{"an ask takes a place however late", "TestAnAskThatComesTooLateAddsNoEntry", []mutant.Edit{mutant.At("pg-late-ask-is-void", mutant.Line("AND ($13::bigint > 0 OR true)"))}},
+	{"a position moves out of any session", "TestAPositionIsKeptIfItsServerIsReplacedDuringAMove", []mutant.Edit{mutant.At("pg-position-moves-out-of-where-it-is", mutant.Line("AND $3::text <> ''"))}},
 	{"each lock is announced", announces + "lock", []mutant.Edit{
 		mutant.At("pg-announces", mutant.Line("WHERE true")), mutant.At("pg-ask-fast-announced", mutant.Line("true")),
 	}},

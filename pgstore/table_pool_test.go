@@ -55,7 +55,7 @@ func TestAPoolOfClosedConnectionsFailsNoStatement(t *testing.T) {
 
 // Request handlers that each hold a connection while they wait for a lock must not
 // keep its holder from renewing and releasing.
-func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
+func TestAnExhaustedPoolDoesNotStopRenewals(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	pool := poolOn(t, addr, func(c *pgxpool.Config) { c.MaxConns = 3 })
@@ -115,7 +115,7 @@ func TestAPoolThatOthersHaveEmptiedKeepsNoHoldFromBeingRenewed(t *testing.T) {
 
 // A pool can seem to have a connection and give none: another was faster, or it
 // opens a new one and that takes long.
-func TestAConnectionThatDoesNotComeKeepsNoHoldFromBeingRenewed(t *testing.T) {
+func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	for what, open := range map[string]func(pool *pgxpool.Pool, o *Options) (s *Store, drop func(), err error){
@@ -225,7 +225,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 
 // Beside a pooler that shares connections, waiters are woken over an address that
 // goes to the server itself.
-func TestListenNamesTheServerItselfBesideAPooler(t *testing.T) {
+func TestListenConnectsToTheServerPastAPooler(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	bouncer := testserver.PgBouncer(t, addr, 4)

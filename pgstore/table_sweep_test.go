@@ -13,7 +13,7 @@ import (
 )
 
 // A name is remembered for a day after its last entry, and then no longer.
-func TestRowsThatNobodyNeedsAreDroppedAndOthersAreNot(t *testing.T) {
+func TestOnlyUnneededRowsAreDeleted(t *testing.T) {
 	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
 	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })

@@ -23,7 +23,7 @@ func waitingForRows(t *testing.T, s *Store) int {
 // A row that another works on is waited for, and what is decided is decided on
 // what it has left there: nobody is let in beside it, and no token is drawn
 // twice.
-func TestWhoWaitedForTheRowDecidesOnWhatIsThereThen(t *testing.T) {
+func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 	s := newShared(t)
 	const waiters = 3
 	for what, c := range map[string]struct{ row, done string }{
@@ -131,7 +131,7 @@ func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
 	}
 }
 
-func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
+func TestALockedRowDelaysOnlyItsOwnName(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	var holds []store.Hold
@@ -168,7 +168,7 @@ func TestARowThatSomebodyKeepsLockedHoldsUpItsOwnNameAlone(t *testing.T) {
 
 // Who leaves while his statement waits hears that it is not clear what became
 // of it, and asking again clears it.
-func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *testing.T) {
+func TestACanceledStatementIsIndeterminateAndRepeatable(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	block := func(name string) (free func()) {
@@ -214,7 +214,7 @@ func TestAStatementThatIsCancelledHalfWayIsIndeterminateAndCanBeRepeated(t *test
 
 // Under another isolation level two statements that meet fail, and are told to
 // be READ COMMITTED from then on.
-func TestClashesUnderAnotherIsolationLevelAreNotSeen(t *testing.T) {
+func TestConflictsOfOtherIsolationLevelsAreRetried(t *testing.T) {
 	addr := sharedAddr(t)
 	url := testserver.PostgresURL(addr, "default_transaction_isolation=serializable")
 	s, err := Open(url, &Options{Schema: apart(t, addr)})
@@ -295,7 +295,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 }
 
 // ErrLost of a name that nobody has used says nothing but that.
-func TestWithoutATableNothingIsHeldAndNoneIsMade(t *testing.T) {
+func TestWithoutATableNothingIsHeldAndNoTableIsCreated(t *testing.T) {
 	s := newShared(t)
 	for op, f := range everything(t, s, "n") {
 		err := f()

@@ -74,7 +74,7 @@ func TestTheCheckWorksBehindPgBouncer(t *testing.T) {
 
 // A pooler in between is found out by a statement that fails. Those that were
 // under way with it fail too, and are sent again as it is.
-func TestWhatWasUnderWayWhenAPoolerWasFoundOutIsSentAgain(t *testing.T) {
+func TestStatementsInFlightAreResentOnceAPoolerIsFound(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	bouncer := testserver.PgBouncer(t, addr, 2)
@@ -268,7 +268,7 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyCanListenWatchSaysSo(t *testing.T) {
+func TestWatchWithoutNotificationsSaysSo(t *testing.T) {
 	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
 	defer s.Close()
@@ -279,7 +279,7 @@ func TestWhereNobodyCanListenWatchSaysSo(t *testing.T) {
 
 // Which of two sources an UPDATE takes for a row is the planner's choice: of two
 // renewals of one hold the later counts, whichever plan it makes.
-func TestAHoldThatOneRenewalNamesTwiceHasTheLaterOwnerUnderEachPlan(t *testing.T) {
+func TestAHoldRenewedTwiceAtOnceHasTheLaterOwner(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	schema := apart(t, addr)

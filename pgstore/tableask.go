@@ -11,8 +11,8 @@ import (
 )
 
 // Ask implements [store.Store]. A grant of a free name has an expiry of its own, and is
-// kept by a session from its first renewal on. What waits is kept by the short session
-// of this process: to ask for it again is to read.
+// kept by a session from its first renewal on. Waiters are kept by the short session of
+// this process: to ask for it again is to read.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := bounds.CheckClaim(&c); err != nil {
 		return store.Answer{}, err
@@ -40,7 +40,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 			}
 			return a, err
 		}
-		// Its row was dropped, as nobody had used it for a day.
+		// Its row was deleted, as it was unused for a day.
 		s.seen.set(c.Name, unknown)
 	}
 	return store.Answer{}, fmt.Errorf("%w: ask for %q on %s: its row came and went %d times", store.ErrUnavailable, c.Name, s.address, repeats)
@@ -63,10 +63,10 @@ type asking struct {
 	c     *store.Claim
 	args  []any            // what the statements that ask begin with
 	again bool             // a session keeps the claim already
-	polls bool             // nothing is written, and nobody called
+	polls bool             // nothing is written, and no session called
 	kept  *session.Session // that keeps it, or is to keep it while it waits
-	joins bool             // it takes a place in kept, if it has to wait
-	late  int64            // when it is too late to take a place
+	joins bool             // its entry goes into kept, if it has to wait
+	late  int64            // when it is too late to add an entry
 	over  over
 }
 
@@ -96,7 +96,7 @@ func (s *Store) askOnce(ctx context.Context, m *localClaim, c *store.Claim) (a s
 	return k.write(ctx)
 }
 
-// free asks for a name that nobody uses.
+// free asks for an unused name.
 func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error) {
 	c, sent := k.c, store.Now()
 	lasts := max(c.TTL+c.LockDelay, c.MinHold) //mutant:pg-kept-granted
@@ -113,7 +113,8 @@ func (k *asking) free(ctx context.Context) (a store.Answer, done bool, err error
 	return a, true, nil
 }
 
-// look answers what needs no write, and so no lock: who is ahead now was there while we asked.
+// look answers without a write, and so without a lock: those ahead now were ahead during the
+// ask.
 func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err error) {
 	c, sent, calls := k.c, store.Now(), callsOf(k.kept)
 	f, err := k.lookAhead(ctx, c.Name, c.ID)
@@ -125,7 +126,7 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 	case k.again && e == nil:
 		return a, false, k.overTaken(k.m)
 	case k.again:
-		// What was granted has its token; what waits still needs a write only to let it in.
+		// A granted claim has its token; a waiting one needs a write only to be granted.
 		if a, err = f.poll(c); err == nil && !e.Granted && (a.Granted || len(f.ended) > 0 || e.Asks() != c.GiveUp) { //mutant:pg-asks-later
 			return a, true, nil
 		}
@@ -147,11 +148,11 @@ func (k *asking) look(ctx context.Context) (a store.Answer, writes bool, err err
 	}
 }
 
-// write asks by a statement that may write. What has ended and was in the way is made known to
+// write asks by a statement that may write. The ended entries that blocked it are passed to
 // the next.
 func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err error) {
 	m, c := k.m, k.c
-	in, placed := []byte{}, false // placed: an entry may be in the session, and nobody knows of it
+	in, placed := []byte{}, false // placed: an entry may be in the session without being known
 	defer func() {
 		if k.joins && err != nil && (placed || !k.undone(err)) { //mutant:pg-place-of-a-failed-ask-is-noted
 			k.mayComeLate(m, k.late)
@@ -183,14 +184,14 @@ func (k *asking) write(ctx context.Context) (a store.Answer, done bool, err erro
 		}
 		placed = placed || f.in[c.ID] != (session.ID{})
 		of := ahead(c.ID)                //mutant:pg-next-asks-about-holders
-		if k.joins && f.isBehind(c.ID) { // whoever is next asks, and this one when it asks again //mutant:pg-who-asks-again-asks-about-holders
+		if k.joins && f.isBehind(c.ID) { // the next waiter checks, and this one when it asks again //mutant:pg-who-asks-again-asks-about-holders
 			of = nobodys
 		}
 		if err := k.judge(ctx, f, of); err != nil {
 			return a, false, err
 		}
 		e := f.entry(c.ID)
-		if len(f.ended) > 0 && (e == nil || !e.Granted) { // they were in the way
+		if len(f.ended) > 0 && (e == nil || !e.Granted) { // they blocked it
 			k.over = f.ended
 			continue
 		}
@@ -245,7 +246,7 @@ func callsOf(sess *session.Session) int64 {
 	return sess.State().Calls
 }
 
-// tooLate is when an ask that is sent now takes no place in a session any more, on the
+// tooLate is when an ask that is sent now no longer adds an entry to a session, on the
 // server's clock.
 func (s *Store) tooLate() int64 {
 	s.claims.mu.Lock()
@@ -253,17 +254,17 @@ func (s *Store) tooLate() int64 {
 	return s.claims.serverNow() + s.claims.late.Microseconds()
 }
 
-// mayComeLate notes that an ask was not answered, and may have been done or be done yet: what
-// it brings then is nobody's, and no session's end would take it out. In a session it takes no place once it is late on the
-// server's clock. (Of a free name, for which late is 0, it may be done later still, and goes with its TTL.)
+// mayComeLate notes that an ask was not answered, and may have been done or be done yet: its entry then has no
+// owner, and no session's end would remove it. In a session it adds no entry once it is late on the server's
+// clock. (For a free name, for which late is 0, it may be done even later, and expires with its TTL.)
 func (s *Store) mayComeLate(m *localClaim, late int64) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.late, m.comes = max(m.late, late), max(m.comes, store.Now().Add(s.claims.late))
 }
 
-// overTaken is of a claim that a session of ours kept and that is there no more: somebody has broken it, or
-// knew better than we that the session has ended.
+// overTaken is for a claim that a session of this process kept and that is missing now: it was broken, or
+// another process found that the session has ended.
 func (s *Store) overTaken(m *localClaim) error {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -274,7 +275,7 @@ func (s *Store) overTaken(m *localClaim) error {
 	return store.ErrLost
 }
 
-// asked is the answer to an ask of which the entry is in f. It counts from the last answered renewal of the
+// asked is the answer to an ask whose entry is in f. It counts from the last answered renewal of the
 // session that keeps the entry, or from the ask.
 func (s *Store) asked(
 	m *localClaim, c *store.Claim, f *found, a store.Answer, why error, kept *session.Session, calls int64, sent store.Instant,
@@ -307,7 +308,8 @@ func (s *Store) asked(
 	return a, true, nil
 }
 
-// answered notes what the owner of a claim is told, which counts from an instant.
+// answered notes the answer to the owner of a claim, which counts from an
+// instant.
 func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner string, sess *session.Session, calls int64, from store.Instant) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -319,7 +321,7 @@ func (s *Store) answered(m *localClaim, c *store.Claim, a *store.Answer, owner s
 		m.token, m.used, m.owner, lasts = a.Token, a.Token, owner, a.TTL
 		m.reads = c.MinHold > 0 || a.Want > a.Weight // its minimum hold begins with its first renewal
 		m.asked = true                               // by another that waits, perhaps: its first renewal reads that //mutant:pg-granted-while-asked
-		m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+		m.returned = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	}
 	m.until = max(m.until, from.Add(lasts))
 	m.ends = max(m.until, store.Now().Add(lasts))
@@ -330,12 +332,12 @@ type use int
 
 const (
 	unknown use = iota // it may have no row
-	idle               // it has a row, and nobody in it
-	inUse              // somebody holds it
+	idle               // it has a row without entries
+	inUse              // it is held
 )
 
-// askFree runs the statement for a name that nobody uses, and makes the table
-// if it is missing. It returns 0 if somebody does.
+// askFree runs the statement for an unused name, and creates the table if it
+// is missing. It returns 0 if the name is in use.
 func (s *Store) askFree(ctx context.Context, name string, args []any) (token int64, err error) {
 	statement := s.do.askFast
 	if s.seen.get(name) == idle {
@@ -366,7 +368,8 @@ func (s *Store) askFree(ctx context.Context, name string, args []any) (token int
 	return token, nil
 }
 
-// mismatch has a mismatch tell the smallest limit of all, also of those that were not read.
+// mismatch sets the limit of a mismatch to the smallest of all entries, including unread
+// ones.
 func (s *Store) mismatch(ctx context.Context, c *store.Claim, f *found, err error) error {
 	var m *store.MismatchError
 	if f.skipped == 0 || !errors.As(err, &m) { //mutant:pg-mismatch-names-all

@@ -13,7 +13,7 @@ import (
 )
 
 // Who waits is told of the holders and of how many wait ahead, though it reads no more of a crowd than that.
-func TestAWaiterIsToldHowManyAreAhead(t *testing.T) {
+func TestAWaiterLearnsHowManyAreAhead(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
@@ -43,7 +43,7 @@ func TestAWaiterIsToldHowManyAreAhead(t *testing.T) {
 }
 
 // What the short statement for those who come behind others leaves to the full one.
-func TestWhoComesBehindOthersWaitsOnlyIfItHasTo(t *testing.T) {
+func TestAClaimBehindOthersWaitsOnlyIfItMust(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -93,7 +93,7 @@ func TestWhoComesBehindOthersWaitsOnlyIfItHasTo(t *testing.T) {
 
 // A hold expires while the statement runs that appends a claim behind it. Nothing is granted but by a statement
 // that writes it: else two would have it, one of them without a token.
-func TestWhatExpiresWhileSomebodyComesBehindItIsNotGrantedWithoutAToken(t *testing.T) {
+func TestAnExpiryDuringAnAppendGrantsNothingUnwritten(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := mutex("n")
@@ -118,7 +118,7 @@ func TestWhatExpiresWhileSomebodyComesBehindItIsNotGrantedWithoutAToken(t *testi
 
 // An ask waits for the row for so long that it was given up, and whoever kept the row has changed nothing in it. It
 // takes no place then, though it came in time.
-func TestAnAskThatWaitedForTheRowTooLongTakesNoPlace(t *testing.T) {
+func TestAnAskThatWaitedTooLongForTheRowAddsNoEntry(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	mustHold(t, second(t, s), mutex("n"))
@@ -151,7 +151,7 @@ func TestAnAskThatWaitedForTheRowTooLongTakesNoPlace(t *testing.T) {
 }
 
 // Processes have died that were ahead of it. Who asks again passes over all of them at once.
-func TestWhoAsksAgainPassesOverAllThatHaveDied(t *testing.T) {
+func TestARepeatedAskSkipsAllThatHaveDied(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	var dead []session.ID
@@ -181,7 +181,7 @@ func TestWhoAsksAgainPassesOverAllThatHaveDied(t *testing.T) {
 
 // A writer waits behind a reader, and its process dies. Other readers have room once its session has ended, though
 // nobody gives anything back.
-func TestADeadWaiterKeepsNobodyOut(t *testing.T) {
+func TestADeadWaiterBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	for _, how := range []string{"tries", "waits"} {
@@ -206,7 +206,7 @@ func TestADeadWaiterKeepsNobodyOut(t *testing.T) {
 
 // The grant that a poll finds is the answer, for as long as the session lasts that kept the position. Of a hold it is none: that
 // may be moving into another session.
-func TestAPollOfAWaiterTellsTheGrantForTheTimeOfItsSession(t *testing.T) {
+func TestAPollReturnsAGrantForTheTimeOfTheSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -244,7 +244,7 @@ func TestAPollOfAWaiterTellsTheGrantForTheTimeOfItsSession(t *testing.T) {
 }
 
 // A claim that was let in while it waited for the row finds nothing to do, and neither does the next behind it.
-func TestWhoAsksAgainBehindOthersWritesNothing(t *testing.T) {
+func TestARepeatedAskBehindOthersWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	holder, other := second(t, s), second(t, s)
@@ -279,12 +279,12 @@ func TestWhoAsksAgainBehindOthersWritesNothing(t *testing.T) {
 
 // Who was granted by a notification asks for nothing: it gives back by the statement that lets in the next, and is
 // forgotten then, also if what it gives back was lost.
-func TestWhoIsGrantedByANotificationIsKnownWhenItGivesBack(t *testing.T) {
+func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
-	told := make(chan store.Notification, 1000)
-	if err := s.Watch(t.Context(), me, func(n store.Notification) { told <- n }); err != nil {
+	reported := make(chan store.Notification, 1000)
+	if err := s.Watch(t.Context(), me, func(n store.Notification) { reported <- n }); err != nil {
 		t.Fatal(err)
 	}
 	for _, broken := range []bool{false, true} {
@@ -296,7 +296,7 @@ func TestWhoIsGrantedByANotificationIsKnownWhenItGivesBack(t *testing.T) {
 		var n store.Notification
 		for n.ID != waits.ID { // those of other tests come, too
 			select {
-			case n = <-told:
+			case n = <-reported:
 			case <-time.After(patience):
 				t.Fatal("no notification")
 			}

@@ -80,7 +80,7 @@ func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
 }
 
 // It may be asked for less than it has in the session in which it waited.
-func TestAHoldRenewedByHandExpiresNoEarlierThanItsOwnerWasTold(t *testing.T) {
+func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	for _, name := range []string{"alone", "with others"} {
@@ -97,8 +97,8 @@ func TestAHoldRenewedByHandExpiresNoEarlierThanItsOwnerWasTold(t *testing.T) {
 		h.TTL, h.ByHand = minTTL, true
 		mustRenew(t, s, h)
 		left := state(t, s, name).Entries[0].Expires
-		if told := m.until.Sub(store.Now()); told < time.Second || left < told || left > c.TTL {
-			t.Errorf("%s: it expires in %v, and its owner relies on it for %v", name, left, told)
+		if reported := m.until.Sub(store.Now()); reported < time.Second || left < reported || left > c.TTL {
+			t.Errorf("%s: it expires in %v, and its owner relies on it for %v", name, left, reported)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // least is the oldest server that will do.
 const least = 14
 
-// facts are what one look at the server tells.
+// facts are the results of one read of the server's state.
 type facts struct {
 	version, synchronous  string
 	number, now, replicas int64
@@ -93,7 +93,7 @@ func (s *Store) checkDisk(f facts) store.Finding {
 	return store.Finding{About: "disk", Found: "grants wait for the disk (fsync is on)"}
 }
 
-// checkReplicas tells what the promotion of a replica loses.
+// checkReplicas reports what the promotion of a replica loses.
 func checkReplicas(f facts) store.Finding {
 	found := store.Finding{About: "replicas", Found: "none is connected"}
 	switch {
@@ -113,8 +113,8 @@ func checkIsolation(f facts) store.Finding {
 	return store.Finding{About: "isolation", Found: f.isolation}
 }
 
-// checkTable tells whether the table is there, and whether this user may do
-// what locks need, and what to run.
+// checkTable reports whether the table exists, whether this user has the
+// rights that locks need, and what to run.
 func (s *Store) checkTable(f facts) store.Finding {
 	const about = "table"
 	who := quoteAny(f.user)

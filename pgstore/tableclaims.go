@@ -10,9 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A localClaim is what this process knows of a claim of its own. It is guarded by claims.mu;
-// what the contract says is asked for one after the other is changed by that
-// operation alone.
+// A localClaim is the state of a claim of this process. It is guarded by claims.mu; fields
+// of operations that the contract serializes are changed by that operation alone.
 type localClaim struct {
 	name string
 	id   store.ID
@@ -20,35 +19,35 @@ type localClaim struct {
 	sess      *session.Session // that keeps its entry; nil: it has an expiry of its own
 	to        *session.Session // a statement that moves it into this one was not answered
 	also      []session.ID     // nor were others before that, which moved it into these
-	late      int64            // an ask was not answered that takes no place once it is this late on the server's clock
+	late      int64            // an unanswered ask adds no entry once it is this late on the server's clock
 	comes     store.Instant    // what an ask that was not answered brings is expected until then; 0: all were
-	until     store.Instant    // it lasts until then at least, as its owner was told
+	until     store.Instant    // it lasts until then at least, as returned to its owner
 	ends      store.Instant    // it is taken out then, unless it is renewed
 	over      bool             // its session has ended, or it was taken out
-	out       bool             // it is being taken out, as its time is over: it is lost from then on
+	out       bool             // it has expired and is being removed: it is lost from then on
 	left      bool             // its owner has given it up
 	back      *store.Hold      // as its owner gave it back; nil: it did not, or what is left of it has expired
-	announces bool             // what becomes of it is told to those who watch the name
+	announces bool             // its changes are announced to watchers of the name
 	busy      int              // operations under way
 	tries     int              // to take it out
 
-	calls  int64         // of its session, before the row was read or written last
-	seen   store.Instant // the row was read or written then, or later
-	reads  bool          // its renewals have something to read
-	handed bool          // it may get another id, however late: a renewal that gives it one was sent
-	moved  bool          // a statement was sent that moves it into a session
-	alone  bool          // it has an expiry of its own for good, though it may be in the session yet in which it waited
-	token  int64         // of its grant, once its owner was told; 0 before
-	used   int64
-	owner  string
-	told   store.Renewal // how it stands, as its owner was told
-	heard  int64         // the token of its grant, as a notification told
+	calls    int64         // of its session, before the row was read or written last
+	seen     store.Instant // the row was read or written then, or later
+	reads    bool          // its renewals have something to read
+	handed   bool          // it may get another id, however late: a renewal that gives it one was sent
+	moved    bool          // a statement was sent that moves it into a session
+	alone    bool          // it has an expiry of its own for good, though it may be in the session yet in which it waited
+	token    int64         // of its grant, once returned to its owner; 0 before
+	used     int64
+	owner    string
+	returned store.Renewal // its state, as last returned to its owner
+	heard    int64         // the token of its grant, from a notification
 
 	asked    bool          // it may be asked to be given up: its renewals read why
-	askedAt  store.Instant // a notification told so
+	askedAt  store.Instant // when a notification said so
 	asks     string        // why it asks the holders to give up, while it waits
 	uncalled []session.ID  // sessions of holders that are to be called for that
-	upgrade  int32         // the turn of the upgrade that asks; 0: none has
+	upgrade  int32         // the turn of the upgrade that asks; 0: none does
 }
 
 // claims are those of this process.
@@ -59,7 +58,7 @@ type claims struct {
 	tasks sync.WaitGroup
 	wake  chan struct{} // something may be due
 
-	late     time.Duration // how late an ask may come to the server that takes a place
+	late     time.Duration // how late an ask may reach the server and still add an entry
 	patience time.Duration // with an owner who gave up a claim, and was not answered
 
 	strays  map[string]store.Instant // names, and when to look for strays there
@@ -70,7 +69,7 @@ type claims struct {
 }
 
 const (
-	// remembered is for how long who asks for a claim that is lost is told so.
+	// remembered is how long a lost claim is remembered.
 	remembered = time.Minute
 	// mostLate is claims.late: longer than any ask is waited for.
 	mostLate = 10 * time.Second
@@ -78,7 +77,8 @@ const (
 	leftPatience = time.Second
 )
 
-// clockBest is for how long the answer counts that told most. Our clock drifts, and the server's may be set.
+// clockBest is how long the answer with the largest time counts. The local clock drifts, and the server's
+// may be set.
 const clockBest = time.Second
 
 // hear notes what the server's clock showed in an answer.
@@ -155,8 +155,8 @@ func (m *localClaim) moves(to *session.Session) {
 	m.to = to
 }
 
-// isOver reports whether the claim is lost: its session has ended, or the one that it may have moved to, or its time was over. claims.mu
-// is held.
+// isOver reports whether the claim is lost: its session has ended, or the one that it may have moved to, or it
+// has expired. claims.mu is held.
 func (m *localClaim) isOver() bool {
 	if !m.over && (m.sess != nil && m.sess.Over() || m.to != nil && m.to.Over()) { //mutant:pg-session-over-is-lost
 		m.over, m.ends = true, store.Now()
@@ -172,7 +172,7 @@ func (m *localClaim) goes() bool {
 	return m.sess == nil && m.to == nil && m.comes == 0 //mutant:pg-unanswered-ask-may-have-been-done
 }
 
-// gone is why a claim is lost, or nil. If it was broken and is there still, that is the reason.
+// gone is why a claim is lost, or nil. If it was broken and still exists, that is the reason.
 func (s *Store) gone(ctx context.Context, m *localClaim) error {
 	if m == nil {
 		return nil
@@ -208,7 +208,7 @@ func (s *Store) leave(m *localClaim, back *store.Hold, done bool) {
 		return
 	}
 	m.ends = store.Now()
-	if !done { // whoever repeats it comes before
+	if !done { // a repeat comes before that
 		m.ends = m.ends.Add(s.claims.patience)
 	}
 	s.poke()
@@ -223,7 +223,8 @@ func (s *Store) asks(m *localClaim, c *store.Claim) {
 	}
 }
 
-// forget is of a claim of which nothing is stored, or that goes by itself. claims.mu is held.
+// forget forgets a claim without an entry, or whose entry expires by itself. claims.mu is
+// held.
 func (s *Store) forget(m *localClaim) {
 	m.into(nil)
 	if s.claims.of[m.id] == m {
@@ -231,7 +232,7 @@ func (s *Store) forget(m *localClaim) {
 	}
 }
 
-// poke has what is due looked at anew.
+// poke has due work checked again.
 func (s *Store) poke() {
 	select {
 	case s.claims.wake <- struct{}{}:
@@ -271,8 +272,8 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	return next
 }
 
-// takeOut ends a claim whose time is over, though its session goes on. What could not be given back is given back as its owner said, so
-// that it blocks for as long as if that had been answered.
+// takeOut removes an expired claim whose session goes on. One that could not be released is released on its
+// owner's terms, so that it blocks for as long as if the release had been answered.
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, 4*time.Second)
 	defer cancel()

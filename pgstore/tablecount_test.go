@@ -60,7 +60,7 @@ func (c *counted) query(ctx context.Context, statement string, args []any, how h
 // Each statement is a round trip. Where nobody is in the way, or one waits for
 // what one gives back, there is one; and what was sent in vain is not sent in
 // vain again, until it would do.
-func TestAnOperationIsOneStatementAndTwoBesideOthers(t *testing.T) {
+func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	s := newShared(t)
 	c := &counted{db: s.db, renew: s.do.session.renew}
 	s.db = c

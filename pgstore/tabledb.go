@@ -88,8 +88,8 @@ func (d *pgxDB) acquire(ctx context.Context, urgent bool) (*pgxpool.Conn, error)
 }
 
 // unprepared reports whether a statement was not run because it was prepared
-// on another connection than the pool thought: a pooler is in between. pgx
-// names a prepared statement for its text, so it was none of another text.
+// on another connection than the pool assumed: a pooler is in between. pgx
+// names a prepared statement after its text, so no other statement was run.
 func unprepared(err error) bool {
 	var e *pgconn.PgError
 	return errors.As(err, &e) && (e.Code == "26000" || e.Code == "42P05" || e.Code == "08P01")

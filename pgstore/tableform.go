@@ -22,7 +22,7 @@ type found struct {
 	there   bool   // there is a row
 	verdict string // "": done; "L": lost; "I": not upgradeable
 	reason  []byte // why an operator broke the hold, as it is stored
-	woken   int64  // how many were told that they were granted
+	woken   int64  // how many were notified of their grant
 	now     int64
 	form    int64
 	sane    bool // the arrays are of one length
@@ -35,7 +35,7 @@ type found struct {
 	bad     error // in an entry
 }
 
-// A row is one entry of a found, with what is told of all of them.
+// A row is one entry of a found, with the values for all of them.
 type row struct {
 	now, form, last                                  int64
 	sane                                             bool
@@ -57,7 +57,7 @@ func (f *found) add(r *row) {
 	f.now, f.form, f.sane = r.now, r.form, r.sane
 	f.q.Last = r.last
 	if r.id == nil {
-		return // there is none
+		return // there is no such entry
 	}
 	var id store.ID
 	if copy(id[:], r.id) != len(r.id) || len(r.id) != len(id) || r.n < 1 || r.n > store.MaxBlock {
@@ -105,7 +105,7 @@ func (f *found) isBehind(id store.ID) bool {
 	return false
 }
 
-// poll is what a claim is told, from what is found.
+// poll is the answer to a claim, from the entries found.
 func (f *found) poll(c *store.Claim) (store.Answer, error) {
 	a, err := f.q.Poll(f.time(), c.Name, c)
 	if err == nil && !a.Granted {
@@ -116,7 +116,7 @@ func (f *found) poll(c *store.Claim) (store.Answer, error) {
 
 func (f *found) time() queue.Time { return queue.Time{Clock: f.now, Wall: f.now} }
 
-// check is an error if what is stored is not ours to work with.
+// check is an error if the stored state is foreign, newer or damaged.
 func (s *Store) check(f *found, name string) error {
 	switch where := fmt.Sprintf("the row of %q in %s of %s", name, s.where(), s.address); {
 	case !f.there:
@@ -142,9 +142,9 @@ func (f *found) lost() error {
 	return queue.LostFor(string(f.reason))
 }
 
-// act runs one of the full statements. What is over has the sessions that have
-// ended for good, and claims of this process whose time is over. A row that is not
-// there is no error, nor is a table that is not.
+// act runs one of the full statements. over has the sessions that have ended for
+// good, and expired claims of this process. A missing row is no error, nor is a
+// missing table.
 func (s *Store) act(ctx context.Context, what, name string, over over, statement string, args ...any) (*found, error) {
 	var f *found
 	ended, ago := over.text()
@@ -189,7 +189,8 @@ func (s *Store) lookAhead(ctx context.Context, name string, id store.ID) (*found
 	return f, err
 }
 
-// read runs a statement that tells entries of a name, and how many others wait ahead.
+// read runs a statement that returns entries of a name, and how many others wait
+// ahead.
 func (s *Store) read(ctx context.Context, what, name, statement string, args ...any) (*found, error) {
 	var f *found
 	err := s.run(ctx, statement, args, func() { f = &found{} }, func(scan func(...any) error) error {

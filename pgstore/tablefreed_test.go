@@ -18,7 +18,7 @@ func frees(t *testing.T, by *Store, h store.Hold, reason string) {
 }
 
 // A session keeps the hold, so its renewals write nothing. The next has the name, for as long as nobody tells the first, and after that.
-func TestAHoldThatIsFreedInASessionIsLostWithItsReason(t *testing.T) {
+func TestAHoldFreedInASessionIsLostWithItsReason(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -46,7 +46,7 @@ func TestAHoldThatIsFreedInASessionIsLostWithItsReason(t *testing.T) {
 }
 
 // Its process takes it out once it would have expired, though the session goes on.
-func TestAHoldThatIsFreedIsTakenOutOfASessionThatGoesOn(t *testing.T) {
+func TestAFreedHoldIsRemovedFromALiveSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
@@ -60,7 +60,7 @@ func TestAHoldThatIsFreedIsTakenOutOfASessionThatGoesOn(t *testing.T) {
 }
 
 // The statements that give back what is alone, in each of its ways, do not take it for a hold.
-func TestAHoldThatIsFreedIsGivenBackAsLost(t *testing.T) {
+func TestAFreedHoldIsReleasedAsLost(t *testing.T) {
 	t.Parallel()
 	for what, by := range map[string]way{"alone": alone, "next": next, "beside": beside} {
 		t.Run(what, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestAHoldThatIsFreedIsGivenBackAsLost(t *testing.T) {
 }
 
 // Nobody waits behind what is freed alone, nor are its limit and weight in the way.
-func TestWhoComesToWhatIsFreedIsGrantedAtOnce(t *testing.T) {
+func TestAClaimOnAFreedNameIsGrantedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
@@ -107,7 +107,7 @@ func TestWhoComesToWhatIsFreedIsGrantedAtOnce(t *testing.T) {
 }
 
 // A break whose reply was lost is repeated: then the hold is freed, and its owner is told why.
-func TestABreakNowThatWasNotAnsweredIsRepeated(t *testing.T) {
+func TestAnUnansweredBreakNowIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")

@@ -9,9 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// callHolders calls the sessions of those that hold a name beside a claim when that begins to ask them to give it up, each
-// once: so their next renewals read why. What fails is for the next time. Whoever is granted later reads with its first renewal. The claim
-// waits, and lasts for a while from then on, or is a hold whose upgrade is pending.
+// callHolders calls the sessions of the other holders of a name when a claim begins to ask them to give it up,
+// each once: so their next renewals read why. A failed call is repeated next time. A claim granted later reads
+// with its first renewal. The claim waits, and lasts for a while from then on, or is a hold whose upgrade is
+// pending.
 func (s *Store) callHolders(ctx context.Context, m *localClaim, why string, lasts time.Duration, f *found) {
 	s.claims.mu.Lock()
 	if m.asks != why {
@@ -37,7 +38,7 @@ func (s *Store) callHolders(ctx context.Context, m *localClaim, why string, last
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	m.uncalled = failed
-	m.ends = max(m.ends, store.Now().Add(lasts)) // its owner hears only now that it waits
+	m.ends = max(m.ends, store.Now().Add(lasts)) // its owner learns only now that it waits
 }
 
 // A standing is a hold as its owner knows it.
@@ -151,12 +152,12 @@ func (s *Store) seeRows(ctx context.Context, holds []store.Hold, began store.Ins
 
 // isAsked notes why a hold is asked to be given up, as was read since an instant. claims.mu is held.
 func (m *localClaim) isAsked(reason string, read store.Instant) {
-	m.told.GiveUp = reason
+	m.returned.GiveUp = reason
 	m.asked = reason != "" || m.askedAt >= read //mutant:pg-asked-while-it-is-read
 }
 
-// whyAsked has the renewals of holds whose rows were written tell why these are asked to be given up. It writes nothing, and what fails is
-// for the next renewal: so no hold is lost by being asked.
+// whyAsked adds to the renewals of holds whose rows were written why these are asked to give up. It writes
+// nothing, and a failure is left to the next renewal: so no hold is lost by being asked.
 func (s *Store) whyAsked(ctx context.Context, written []*renewal, out []store.Renewal) {
 	var all []standing
 	var of []*renewal

@@ -28,7 +28,7 @@ func isAsked(t *testing.T, s *Store, h store.Hold, want string) {
 }
 
 // A session that could not be called is called by the next ask.
-func TestWhoCouldNotCallAHolderCallsItWithTheNextAsk(t *testing.T) {
+func TestAnAskRepeatsACallThatFailed(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -47,7 +47,7 @@ func TestWhoCouldNotCallAHolderCallsItWithTheNextAsk(t *testing.T) {
 }
 
 // A notification can come before the session is called: the next renewal reads the row.
-func TestAHoldThatANotificationTellsOfIsReadByItsNextRenewal(t *testing.T) {
+func TestANotifiedHoldIsReadByItsNextRenewal(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -64,7 +64,7 @@ func TestAHoldThatANotificationTellsOfIsReadByItsNextRenewal(t *testing.T) {
 }
 
 // What a notification tells while the row is being read may not be in what is read.
-func TestAHoldThatANotificationTellsOfWhileItIsReadIsReadAgain(t *testing.T) {
+func TestAHoldNotifiedWhileItIsReadIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
@@ -86,7 +86,7 @@ func TestAHoldThatANotificationTellsOfWhileItIsReadIsReadAgain(t *testing.T) {
 }
 
 // Who has died asks for nothing any more, and whoever asks behind it is heard.
-func TestTheDeadAskNobodyToGiveUp(t *testing.T) {
+func TestADeadWaiterAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	first, next := second(t, s), second(t, s)
@@ -105,7 +105,7 @@ func TestTheDeadAskNobodyToGiveUp(t *testing.T) {
 }
 
 // Each once for each upgrade; who upgrades is not called itself, and what failed is made up for.
-func TestAnUpgradeThatAsksCallsTheOtherHolders(t *testing.T) {
+func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -164,7 +164,7 @@ func TestAnUpgradeThatAsksCallsTheOtherHolders(t *testing.T) {
 }
 
 // Nor does an upgrade whose owner has died ask.
-func TestTheDeadWhoUpgradeAskNobodyToGiveUp(t *testing.T) {
+func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)

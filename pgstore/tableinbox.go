@@ -20,7 +20,7 @@ const (
 	// pingEvery is how often the connection that listens is tried when it is
 	// silent.
 	pingEvery = 5 * time.Second
-	// One that breaks is opened anew after a pause between these.
+	// A broken connection is replaced after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 	// The first notification, which we send to ourselves, is waited for at most
@@ -34,12 +34,12 @@ const (
 type inbox struct {
 	mu      sync.Mutex
 	of      map[string]*channel // by name
-	keeps   bool                // somebody keeps the connection open
+	keeps   bool                // a goroutine keeps the connection open
 	differs bool                // something else is to be listened to than before
 	wake    context.CancelFunc  // ends the wait for the next notification
 }
 
-// A channel is what somebody listens to. It is guarded by inbox.mu.
+// A channel is one with listeners. It is guarded by inbox.mu.
 type channel struct {
 	listeners map[*listener]bool
 	asked     bool          // the connection that is open listens to it
@@ -48,7 +48,7 @@ type channel struct {
 	err       error         // why it was given up
 }
 
-// A listener is one who listens to a channel.
+// A listener is a listener of a channel.
 type listener struct {
 	heard  func(payload string)
 	missed func() // some may have been missed
@@ -103,8 +103,7 @@ func (b *inbox) differ() {
 	}
 }
 
-// keep keeps the connection open for as long as anybody listens. What nobody has listened to before is given up when an
-// attempt fails.
+// keep keeps the connection open while there are listeners. New channels are given up when an attempt fails.
 func (b *inbox) keep(s *Store) {
 	for pause := leastPause; ; pause = min(2*pause, mostPause) {
 		idle, err := b.read(s, func() { pause = leastPause })
@@ -118,7 +117,7 @@ func (b *inbox) keep(s *Store) {
 	}
 }
 
-// broke notes that there is no connection any more, and reports whether none is needed.
+// broke notes that the connection has ended, and reports whether none is needed.
 func (b *inbox) broke(idle bool, err error, closed bool) (done bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,8 +136,8 @@ func (b *inbox) broke(idle bool, err error, closed bool) (done bool) {
 	return !b.keeps
 }
 
-// read delivers what arrives on one connection, until it breaks, the store is closed, or nobody listens any more: then it is idle.
-// It calls listening once notifications come.
+// read delivers the notifications of one connection, until it breaks, the store is closed, or there are no
+// listeners: then it is idle. It calls listening once notifications come.
 func (b *inbox) read(s *Store, listening func()) (idle bool, err error) {
 	ctx := s.ctx
 	soon, cancel := context.WithTimeout(ctx, directEcho)
@@ -195,7 +194,8 @@ func (b *inbox) read(s *Store, listening func()) (idle bool, err error) {
 	}
 }
 
-// follow has the connection listen to what somebody listens to by now, and to nothing else. It reports whether that is nothing.
+// follow makes the connection listen to the channels with listeners, and to no others. It reports whether there
+// are none.
 func (b *inbox) follow(ctx context.Context, conn *pgx.Conn, listening func()) (idle bool, err error) {
 	b.mu.Lock()
 	if !b.differs {
@@ -247,7 +247,7 @@ func (b *inbox) follow(ctx context.Context, conn *pgx.Conn, listening func()) (i
 	return false, nil
 }
 
-// deliver has those who listen to a channel hear what came on it.
+// deliver passes a notification to the listeners of its channel.
 func (b *inbox) deliver(name, payload string) {
 	b.mu.Lock()
 	var all []*listener
@@ -302,9 +302,9 @@ func (b *inbox) ping(ctx context.Context, conn *pgx.Conn, within time.Duration) 
 	return err
 }
 
-// echo sends a notification to ourselves over the pool. A pooler answers LISTEN
-// as if it did it, and then gives the server's connection to somebody else: no
-// notification comes.
+// echo sends a notification to this process over the pool. A pooler answers
+// LISTEN as if it worked, and then gives the server's connection to another
+// client: no notification comes.
 func (b *inbox) echo(s *Store, conn *pgx.Conn, within time.Duration) error {
 	own := "holdfast_" + store.NewProcess().String()
 	waiting, cancel := context.WithTimeout(s.ctx, within)

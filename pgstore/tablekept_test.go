@@ -59,7 +59,7 @@ func version(t *testing.T, s *Store, name string) string {
 	return pgtest.One[string](t, poolOf(s), "SELECT ctid::text || xmin FROM "+tableOf(s)+" WHERE name = $1", []byte(name))
 }
 
-func TestWhatWaitsAndWhatIsRenewedIsNotWrittenAgain(t *testing.T) {
+func TestUnchangedWaitersAndHoldsAreNotRewritten(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -162,7 +162,7 @@ func expire(t *testing.T, s *Store, name string) {
 		" WITH ORDINALITY AS u(expires, session, o)) WHERE name = $1", []byte(name))
 }
 
-func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
+func TestTheHoldOfADeadProcessIsFreedWithItsSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -197,7 +197,7 @@ func TestTheHoldOfADeadProcessComesFreeWithItsSession(t *testing.T) {
 }
 
 // A claim that nobody renews goes, though the session goes on for others.
-func TestWhatIsNotRenewedIsTakenOutOfALivingSession(t *testing.T) {
+func TestAnUnrenewedClaimIsRemovedFromALiveSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	const ttl = 20 * time.Second
@@ -231,7 +231,7 @@ func TestWhatIsNotRenewedIsTakenOutOfALivingSession(t *testing.T) {
 	}
 }
 
-func TestABrokenHoldIsLostThoughItsSessionGoesOn(t *testing.T) {
+func TestABrokenHoldIsLostEvenIfItsSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := mutex("n")
@@ -270,7 +270,7 @@ func TestAHoldWhoseSessionWasCalledIsNotRenewedUnread(t *testing.T) {
 }
 
 // Whose session has ended has lost all that it keeps, whatever is asked.
-func TestWhatAnEndedSessionKeptIsLost(t *testing.T) {
+func TestAllEntriesOfAnEndedSessionAreLost(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, in := kept(t, s, "held")
@@ -306,7 +306,7 @@ func TestWhatAnEndedSessionKeptIsLost(t *testing.T) {
 }
 
 // Its row does not know yet that its session has ended.
-func TestAnExpiredHoldThatIsGivenBackKeepsItsMinimum(t *testing.T) {
+func TestAnExpiredHoldThatIsReleasedKeepsItsMinimumHold(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := mutex("n")

@@ -12,7 +12,7 @@ import (
 )
 
 // The owner of an ask that was not answered asks again.
-func TestAnAskThatWasNotAnsweredIsNotTakenOutAtOnce(t *testing.T) {
+func TestAnUnansweredAskIsNotRemovedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -41,7 +41,7 @@ func TestAnAskThatWasNotAnsweredIsNotTakenOutAtOnce(t *testing.T) {
 }
 
 // Of a name that is free it would keep that for its TTL.
-func TestAGrantThatComesLateIsTakenOut(t *testing.T) {
+func TestALateGrantIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	mustHold(t, second(t, s), mutex("other")) // so that there is a table; this one has not heard the server's time
@@ -64,7 +64,7 @@ func TestAGrantThatComesLateIsTakenOut(t *testing.T) {
 
 // An ask took a place and failed behind that; what gives it up is not answered either. The session goes on, so
 // it would stay for good.
-func TestThePlaceOfAnAskThatFailedIsTakenOut(t *testing.T) {
+func TestTheEntryOfAFailedAskIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -162,7 +162,7 @@ func TestAnAskThatWasNotSentIsForgotten(t *testing.T) {
 }
 
 // An ask that nobody waits for any more takes no place: no session's end would take it out.
-func TestAnAskThatComesTooLateTakesNoPlace(t *testing.T) {
+func TestAnAskThatComesTooLateAddsNoEntry(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
@@ -189,7 +189,7 @@ func inTime(t *testing.T, f func(late time.Duration) (inTime bool)) {
 
 // An ask that was not answered, and was given up, comes to the server when its claim was
 // taken out already.
-func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
+func TestAnAskThatArrivesLateIsRemoved(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(mostLate time.Duration) bool {
 		s := newShared(t)
@@ -240,7 +240,7 @@ func TestAnAskThatComesLateIsTakenOut(t *testing.T) {
 
 // An ask that was not answered is asked again, granted and given back. Only then the first comes to the server, while somebody else
 // holds the name: its place would be nobody's, in a session that goes on.
-func TestAnAskThatComesLateBehindItsReleaseIsTakenOut(t *testing.T) {
+func TestALateAskAfterItsReleaseIsRemoved(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(mostLate time.Duration) bool {
 		s := newShared(t)

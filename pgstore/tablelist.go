@@ -79,8 +79,9 @@ func (s *Store) page(ctx context.Context, behind []byte) ([]*found, error) {
 	return page, s.seeLeft(ctx, page...)
 }
 
-// seeLeft gives each entry that a session keeps the time that this has left, by one reading. It ends none that has expired, as whoever decides on
-// that does: to list needs no right to write, and a standby will do.
+// seeLeft gives each entry that a session keeps the remaining time of that session, by one read. It does not end
+// expired ones; the operation that decides on them does: so a list needs no right to write, and works on a
+// standby.
 func (s *Store) seeLeft(ctx context.Context, page ...*found) error {
 	in := map[session.ID]bool{}
 	for _, f := range page {

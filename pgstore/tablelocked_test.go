@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-func TestAHoldIsKeptThoughItsSessionIsLocked(t *testing.T) {
+func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr), apart(t, addr)

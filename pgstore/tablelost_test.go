@@ -47,7 +47,7 @@ func knows(s *Store, id store.ID) (m localClaim, known bool) {
 
 // A claim whose time was over is being taken out, by a statement that may be done at any moment. Who comes for it now is
 // told that it is lost, whatever its row and its session say.
-func TestWhatIsBeingTakenOutIsLost(t *testing.T) {
+func TestAnEntryBeingRemovedIsLost(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	kept(t, s, "other") // the session goes on
@@ -111,7 +111,7 @@ func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
 
 // A hold moves out of a session that ends while that is not answered. It is lost, and is not to stay
 // where it moved to.
-func TestAHoldThatMovedOutOfAnEndedSessionIsTakenOut(t *testing.T) {
+func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	kept(t, s, "other") // the long session goes on
@@ -143,7 +143,7 @@ func TestAHoldThatMovedOutOfAnEndedSessionIsTakenOut(t *testing.T) {
 }
 
 // Whoever was not called would take a broken hold for his for as long as his session goes on. So it is not dropped before.
-func TestABreakThatCallsNobodyDropsNothing(t *testing.T) {
+func TestABreakThatCannotCallTheHolderDropsNothing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
@@ -170,7 +170,7 @@ func TestABreakThatCallsNobodyDropsNothing(t *testing.T) {
 }
 
 // Whoever waits behind it has not to wait for its TTL.
-func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
+func TestAnUnansweredReleaseIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
@@ -184,7 +184,7 @@ func TestAReleaseThatWasNotAnsweredIsMadeUpFor(t *testing.T) {
 }
 
 // It blocks for as long as if it had been answered: for its minimum, and for no lock delay. What was never had has none.
-func TestWhatCouldNotBeGivenBackIsGivenBackLaterAsItWas(t *testing.T) {
+func TestADelayedReleaseKeepsItsTerms(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	waits := mutex("waits")
@@ -228,7 +228,7 @@ func TestWhatCouldNotBeGivenBackIsGivenBackLaterAsItWas(t *testing.T) {
 }
 
 // Its session goes on, so it would keep the name for as long as the process lives.
-func TestAReleaseThatWasDeniedIsMadeUpFor(t *testing.T) {
+func TestADeniedReleaseIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	one, _ := kept(t, s, "one")
@@ -253,7 +253,7 @@ func TestAReleaseThatWasDeniedIsMadeUpFor(t *testing.T) {
 }
 
 // A session waits for the answer to a renewal for a part of its TTL only, so that another fits.
-func TestARenewalOfASessionThatIsNotAnsweredIsSentAgain(t *testing.T) {
+func TestAnUnansweredSessionRenewalIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
@@ -270,7 +270,7 @@ func TestARenewalOfASessionThatIsNotAnsweredIsSentAgain(t *testing.T) {
 }
 
 // A hold that its process uses is adopted by another: that has it once the owner was called, or nobody.
-func TestAnAdoptionOfAHoldInUseIsHeardByTheOwner(t *testing.T) {
+func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"repeated", "given up"} {
 		t.Run(how, func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 }
 
 // The server does not answer for the session by the time that the caller has.
-func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
+func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")

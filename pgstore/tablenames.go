@@ -2,8 +2,8 @@ package pgstore
 
 import "sync"
 
-// names are remembered for how they were when they were last used, so that the
-// statement for names of another kind is not sent in vain.
+// names has the state of recently used names, so that the statement for
+// another state is not sent in vain.
 type names[V comparable] struct {
 	mu  sync.Mutex
 	are map[string]V

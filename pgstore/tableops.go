@@ -23,7 +23,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	}
 	if m != nil {
 		s.claims.mu.Lock()
-		m.reads = true // its next renewal tells how it stands
+		m.reads = true // its next renewal finds its state
 		s.claims.mu.Unlock()
 	}
 	for over := (over)(nil); ; {
@@ -37,7 +37,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 		if err := s.judge(ctx, f, holders); err != nil {
 			return store.Answer{}, err
 		}
-		if e := f.entry(h.ID); len(f.ended) > 0 && e != nil && e.Want > e.Weight { // they were in the way
+		if e := f.entry(h.ID); len(f.ended) > 0 && e != nil && e.Want > e.Weight { // they blocked it
 			over = f.ended
 			continue
 		}
@@ -66,12 +66,13 @@ func lostOr(f *found) error {
 type way int
 
 const (
-	alone  way = iota // nobody waits: the shortest
-	next              // the next is let in, and nothing else
+	alone  way = iota // no waiters: the shortest
+	next              // the next waiter is granted, and nothing else
 	beside            // whatever else there is
 )
 
-// waited notes that a claim was let in by another: somebody may wait behind it, too.
+// waited notes that a claim was granted by another: there may be waiters behind it,
+// too.
 func (s *Store) waited(name string) {
 	if s.ways.get(name) == alone {
 		s.ways.set(name, next)
@@ -110,8 +111,8 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 // its session goes on.
 func isGone(err error) bool { return err == nil || errors.Is(err, store.ErrLost) } //mutant:pg-denied-release-is-repeated
 
-// disown calls the session of another that keeps what this process was about to adopt, before that is given back: its
-// owner may take it for its own still (law 14 of the records).
+// disown calls the session of the process that has the hold which this process was about to adopt, before that
+// is released: its owner may still consider it its own (law 14 of the records).
 func (s *Store) disown(ctx context.Context, name string, id store.ID) error {
 	f, err := s.look(ctx, name)
 	if err != nil {
@@ -204,8 +205,9 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if err != nil {
 		return err
 	}
-	// It is marked, its owner is called, and only then is it freed: whoever was not called would
-	// take it for his for as long as his session goes on. What fails is there still, to be broken again.
+	// It is marked, its owner is called, and only then is it freed: an owner that was not called would
+	// consider it its own for as long as its session goes on. If a step fails the hold still exists, and
+	// can be broken again.
 	ended := f.ended
 	step := b
 	step.Now = false //mutant:pg-dropped-before-the-call

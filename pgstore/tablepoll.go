@@ -29,7 +29,7 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, s.mismatch(ctx, &c, f, err)
 }
 
-// waitsIn is the session that keeps a claim which waits, as its owner was told last, or nil.
+// waitsIn is the session that keeps a waiting claim, as last returned to its owner, or nil.
 func (s *Store) waitsIn(m *localClaim) *session.Session {
 	if m == nil {
 		return nil

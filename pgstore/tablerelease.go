@@ -67,7 +67,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 			}
 		}
 	}
-	// A row that somebody keeps locked delays its own name alone.
+	// A locked row delays only its own name.
 	var left []int
 	var rest []store.Hold
 	for i := range holds {

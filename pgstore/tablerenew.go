@@ -14,9 +14,9 @@ import (
 )
 
 // Renew implements [store.Store]: one renewal of each session that keeps any of the holds. A row
-// is written only to put a hold into the session, or where its owner has something to tell,
-// or something may have become of it, which the calls of its session tell; and read now and then.
-// All rows that need nothing else are written by one statement; the others by one each.
+// is written only to put a hold into the session, if its owner has new values, or if the hold may
+// have changed, which the calls of its session show; and it is read now and then. Rows that need
+// nothing else are all written by one statement; the others by one each.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return s.renew(ctx, holds, true)
 }
@@ -65,7 +65,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 			rounds[round] = append(rounds[round], r)
 		}
 	}
-	failed := map[string]bool{} // names of which one was not renewed so: those that follow are done after it
+	failed := map[string]bool{} // names with a hold that was not renewed so: later holds are renewed after it
 	for _, batch := range rounds {
 		batch = slices.DeleteFunc(batch, func(r *renewal) bool {
 			if failed[r.h.Name] {
@@ -79,7 +79,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 		}
 		s.whyAsked(ctx, batch, out) // before what follows of the same holds
 	}
-	// A row that somebody keeps locked holds up its own name alone.
+	// A locked row delays only its own name.
 	slices.SortFunc(left, func(a, b *renewal) int { return cmp.Compare(a.i, b.i) })
 	of := map[string][]*renewal{}
 	for _, r := range left {
@@ -101,7 +101,7 @@ func (s *Store) renew(ctx context.Context, holds []store.Hold, shows bool) []sto
 	return out
 }
 
-// tells reports whether others see something new of a hold after its renewal.
+// tells reports whether a hold's renewal changes what others see of it.
 func (s *Store) tells(m *localClaim, h *store.Hold) bool {
 	if m == nil {
 		return true
@@ -124,7 +124,7 @@ type renewal struct {
 	shows bool // its owner has used the token
 	sent  store.Instant
 	calls int64
-	asked *standing // its row was written, and somebody may ask to give it up there
+	asked *standing // its row was written, and may have a request to give it up
 }
 
 // A keeper is the session that keeps the holds of one TTL from now on.
@@ -133,9 +133,9 @@ type keeper struct {
 	flight *session.Flight
 }
 
-// prepare finds the session that is to keep a hold: the one that does, if it is long enough; else the present one for
-// the TTL. Until it is answered that the hold has moved there, it ends with the earlier of the two; so that this is no
-// earlier than its owner was told, the new one is renewed first (law 10 of the records).
+// prepare finds the session that is to keep a hold: its present one, if it is long enough; otherwise the present
+// one for the TTL. Until the move is answered, the hold ends with the earlier of the two; so that this is no
+// earlier than its owner learned, the new one is renewed first (law 10 of the records).
 func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Duration]*keeper) error {
 	h, m := r.h, r.m
 	var was, to *session.Session
@@ -145,7 +145,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	if m != nil {
 		s.claims.mu.Lock()
 		if was, to, also, until = m.sess, m.to, m.also, m.until; adopts {
-			m.handed = true // only its row tells whether it has another id //mutant:pg-handed-on-is-read
+			m.handed = true // only its row shows whether it has another id //mutant:pg-handed-on-is-read
 		}
 		alone = s.keeps() && !adopts && m.staysAlone(r)
 		s.claims.mu.Unlock()
@@ -166,7 +166,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	switch {
 	case !s.keeps() || adopts: // on its way to another process it outlives this one, and what comes late goes by itself
 		return nil
-	case alone, m == nil: // whoever asked for it, it was not this Store
+	case alone, m == nil: // it was not asked for on this Store
 		return nil
 	case to != nil && !to.State().Suspect: // a copy of that statement that comes late changes nothing
 		r.by = &keeper{to, to.Fresh()}
@@ -175,7 +175,7 @@ func (s *Store) prepare(ctx context.Context, r *renewal, keepers map[time.Durati
 	default:
 		ttl := h.TTL
 		if was != nil {
-			ttl = max(ttl, was.TTL) // else it could end before its owner was told //mutant:pg-suspect-of-a-longer-renewal
+			ttl = max(ttl, was.TTL) // otherwise it could end earlier than its owner learned //mutant:pg-suspect-of-a-longer-renewal
 		}
 		if r.by = keepers[ttl]; r.by != nil && !r.by.Over() {
 			break
@@ -214,9 +214,10 @@ func (k *keeper) outlasts(ctx context.Context, until store.Instant) bool {
 	return goes(k.Wait(ctx, k.flight)) || goes(k.Wait(ctx, k.Renew()))
 }
 
-// staysAlone reports whether a hold has an expiry of its own from a renewal on, for good: its owner renews it by hand, or
-// asks for it again. That is no earlier than its owner was told. What was sent into a session stays there: a copy of that
-// statement could put it there again at any time. claims.mu is held.
+// staysAlone reports whether a hold has an expiry of its own from a renewal on, for good: its owner renews it
+// explicitly (ByHand), or asks for it again. That expiry is no earlier than its owner learned. A hold that was
+// sent into a session stays there: a copy of that statement could put it there again at any time. claims.mu is
+// held.
 func (m *localClaim) staysAlone(r *renewal) bool {
 	if m.moved { //mutant:pg-sent-into-a-session-stays
 		return false
@@ -293,8 +294,8 @@ func (s *Store) renewBatch(ctx context.Context, batch []*renewal, out []store.Re
 	return left
 }
 
-// renewOne renews a hold by the full statement. What comes from a process that may have it still gets its new id first, and
-// leaves the session of that once this was called (law 14 of the records).
+// renewOne renews a hold by the full statement. A hold from a process that may still have it gets its new id
+// first, and leaves that process's session once that was called (law 14 of the records).
 func (s *Store) renewOne(ctx context.Context, r *renewal) store.Renewal {
 	h := r.h
 	newID := []byte{}
@@ -358,7 +359,7 @@ func (s *Store) notRenewed(r *renewal, err error) {
 	defer s.claims.mu.Unlock()
 	r.m.reads = true // if it was broken, it is taken out when it would have expired
 	var broken *store.LostError
-	if errors.Is(err, store.ErrLost) && !errors.As(err, &broken) { // whoever has adopted it has moved it by then, or has died
+	if errors.Is(err, store.ErrLost) && !errors.As(err, &broken) { // the adopter has moved it by then, or has died
 		s.claims.looksFor(r.h.Name, store.Now().Add(s.claims.late)) //mutant:pg-adopted-and-left-is-looked-for
 	}
 	if r.moves {
@@ -389,7 +390,7 @@ func (s *Store) keptBy(ctx context.Context, r *renewal, out store.Renewal) store
 	m.seen, m.calls, m.reads = r.sent, r.calls, out.Want > out.Weight || !r.shows
 	m.announces = h.Announce
 	m.owner, m.used, m.token = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token
-	m.told = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
+	m.returned = store.Renewal{Weight: out.Weight, Want: out.Want, UpgradeToken: out.UpgradeToken}
 	m.asked = r.asked != nil || m.askedAt >= r.sent
 	s.renewed(m, out.TTL, from)
 	return out

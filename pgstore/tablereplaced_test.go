@@ -230,7 +230,7 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 }
 
 // Not only a begin tells it: a server can be replaced, and nothing begun on the one that follows.
-func TestARenewalTellsWhichServerHasAnswered(t *testing.T) {
+func TestARenewalSaysWhichServerAnswered(t *testing.T) {
 	t.Parallel()
 	b := sessionTable{newShared(t)}
 	id := session.NewID()

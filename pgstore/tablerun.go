@@ -81,9 +81,9 @@ func isNoTable(err error) bool { return code(err) == "42P01" }
 
 func (s *Store) where() string { return s.schema + "." + s.table }
 
-// create makes the tables. Somebody else may be making them too.
+// create makes the tables. Another process may be making them too.
 func (s *Store) create(ctx context.Context) error {
-	for _, table := range []string{s.do.createSessions, s.do.create} { // where there is a name there is a place for its sessions
+	for _, table := range []string{s.do.createSessions, s.do.create} { // a table of names never exists without one for its sessions
 		var err error
 		for range repeats {
 			err = s.send(ctx, table, nil, func() {}, nil)
@@ -122,5 +122,5 @@ func (s *Store) failed(what string, err error) error {
 	return fmt.Errorf("%w: %s on %s: %w", store.ErrUnavailable, what, s.address, err)
 }
 
-// bounds are what the stored form has room for.
+// bounds are the limits of the stored form.
 var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "PostgreSQL"}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// sessionsSuffix is what the table of the sessions has behind the name of that of the locks.
+// sessionsSuffix is the suffix of the sessions' table after the name of the locks' table.
 const sessionsSuffix = "_sessions"
 
 // A sessionTable is a session.Backend: a row a session, which has when it expires on the
@@ -125,8 +125,8 @@ func (s sessionTable) Left(ctx context.Context, ids []session.ID) ([]time.Durati
 	}
 }
 
-// readLeft reads for how many µs sessions go on, and which of them have expired though nobody has made that final. Of one that is not
-// there it is 0.
+// readLeft reads for how many µs sessions go on, and which of them have expired without that being final. For a
+// missing one it is 0.
 func (s *Store) readLeft(ctx context.Context, ids []session.ID) (left map[session.ID]int64, expired []session.ID, err error) {
 	var in array
 	for i := range ids {
@@ -158,8 +158,8 @@ func (s *Store) sessionFailed(what string, err error) error {
 	return s.failed(what+" a session in "+s.where()+sessionsSuffix, err)
 }
 
-// An over is the ids of what has come to its end: sessions, for good, and claims of this process
-// that sessions keep and whose time is over. It tells for how long they have been over.
+// An over has the ids of ended sessions, for good, and of expired claims of this process that
+// sessions keep, and for how long they have ended.
 type over map[string]time.Duration
 
 func (o *over) add(id []byte, ago time.Duration) {
@@ -186,8 +186,8 @@ func nobodys(*queue.Entry) bool    { return false }
 func holders(e *queue.Entry) bool  { return e.Granted }
 func everybodys(*queue.Entry) bool { return true }
 
-// ahead is of all that are ahead of a claim, or of all if it has no entry. A waiter that has died
-// is in the way as a holder is: beside readers a dead writer keeps readers out.
+// ahead selects all that are ahead of a claim, or all if it has no entry. A dead waiter blocks as
+// a holder does: behind readers a dead writer blocks other readers.
 func ahead(id store.ID) whose {
 	behind := false
 	return func(e *queue.Entry) bool {
@@ -224,7 +224,7 @@ func (s *Store) judge(ctx context.Context, f *found, of whose) error {
 		}
 		left, known := s.sessions.Known(in)
 		switch {
-		case !known: // nobody has asked: one that waits is kept for no longer than this
+		case !known: // not checked: a waiter is kept for no longer than this
 			left = store.MaxPositionTTL
 		case left <= 0:
 			f.ended.add(in[:], -left) //mutant:pg-ended-just-now
@@ -243,7 +243,7 @@ func (s *Store) lookJudged(ctx context.Context, name string, of whose) (*found, 
 	return f, err
 }
 
-// settle drops what is over of a name, and grants what fits then.
+// settle drops the expired entries of a name, and grants those that fit then.
 func (s *Store) settle(ctx context.Context, name string) error {
 	f, err := s.lookJudged(ctx, name, everybodys)
 	if err != nil {
@@ -252,14 +252,14 @@ func (s *Store) settle(ctx context.Context, name string) error {
 	if len(f.ended) == 0 {
 		now := f.time()
 		q := queue.Queue{Last: f.q.Last, Entries: f.q.Entries, OneLimit: true}
-		if c, _ := q.Release(now, &store.Hold{Name: name}); !c.Wrote { // nothing is over
+		if c, _ := q.Release(now, &store.Hold{Name: name}); !c.Wrote { // nothing has expired
 			return nil
 		}
 	}
 	return s.drop(ctx, name, f.ended, true) // it is rare
 }
 
-// drop drops what has come to its end, with all else that is over in its row, and grants what fits then.
+// drop drops ended entries, with all other expired ones in the row, and grants those that fit then.
 func (s *Store) drop(ctx context.Context, name string, over over, announces bool) error {
 	_, err := s.act(ctx, "settle", name, over, s.do.release, []byte(name), make([]byte, len(store.ID{})), int64(0), int64(0), announces)
 	return err

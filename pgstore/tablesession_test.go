@@ -122,7 +122,7 @@ func TestAReadOfASessionBehindAWaitForANameIsStale(t *testing.T) {
 
 // The session of a holder ends, for good, while somebody's ask waits for the row. What
 // that found before it waited is no reason to pass over the holder, nor to wait for good.
-func TestWhoWaitedForTheRowPassesOverAHolderWhoseSessionHasEnded(t *testing.T) {
+func TestAnAskThatWaitedForTheRowSkipsAnEndedHolder(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := tableOn(t, poolOf(s), &Options{Schema: s.schema})
@@ -153,7 +153,7 @@ func TestWhoWaitedForTheRowPassesOverAHolderWhoseSessionHasEnded(t *testing.T) {
 
 // A renewal is under way while somebody finds that the session has expired: one of the two
 // is done first, and the other sees it.
-func TestASessionIsPassedOverOnlyOnceItsEndIsFinal(t *testing.T) {
+func TestASessionIsSkippedOnlyOnceItsEndIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := tableOn(t, poolOf(s), &Options{Schema: s.schema})

@@ -22,7 +22,7 @@ var entryColumns = []string{"id", "lim", "weight", "want", "turn", "n", "shown",
 
 var entryTypes = map[string]string{"id": "bytea", "broken": "bytea", "owner": "bytea", "session": "bytea", "asks": "bytea", "shown": "boolean", "lim": "int", "weight": "int", "want": "int", "turn": "int", "n": "int"}
 
-// unending is when what a session keeps expires, as far as its row tells. The lock
+// unending is the expiry, in its row, of an entry that a session keeps. The lock
 // delay can be added to it.
 const unending = 1 << 62
 
@@ -83,8 +83,8 @@ func load(schema, table string, clocked bool) *statements {
 	return &s
 }
 
-// The statements but for the name of their table. There are as many Stores as
-// somebody makes, and to put them together takes longer than to make a Store.
+// The statements without the name of their table. A program may make many
+// Stores, and assembling the statements takes longer than making a Store.
 var (
 	plain     = sync.OnceValue(func() *statements { return assemble(false) })
 	withClock = sync.OnceValue(func() *statements { return assemble(true) })
@@ -155,7 +155,7 @@ func assemble(clocked bool) *statements {
 			"{sane}", sane("found"), "{sane t}", sane("t"),
 			"{entry u}", entry("u"), "{entry x}", entry("x"),
 			"{unnest t}", unnest("t"),
-			// Of a crowd that waits nobody has to know but who is first, and how many the others ahead are.
+			// Of a crowd of waiters only the first one, and the number of the others ahead, must be known.
 			"{ahead}", "($2::bytea = '' OR u.token <> 0 OR u.session = '' OR u.id = $2::bytea OR u.o = w.first)",
 			"{columns}", strings.Join(entryColumns, ", "), "{w columns}", columns("w"),
 			"{tails}", strings.Join(tails, ", "),

@@ -19,7 +19,7 @@ type sqlDB struct {
 	pool    *sql.DB
 	pgx     bool // its driver is pgx's
 	plain   atomic.Bool
-	known   atomic.Pointer[pgx.ConnConfig] // how a connection of it was opened; nil: none was used yet
+	known   atomic.Pointer[pgx.ConnConfig] // the settings of its connections; nil: none was used yet
 	reserve reserve
 }
 
@@ -109,9 +109,9 @@ func eachSQL(ctx context.Context, query func(context.Context, string, ...any) (*
 	return rows.Err()
 }
 
-// acquire returns a connection for an urgent statement: own is out of the reserve,
-// theirs out of the pool. Neither: the statement waits for the pool, as nobody can
-// use that up, or as there is no reserve to be had.
+// acquire returns a connection for an urgent statement: own from the reserve,
+// theirs from the pool. Neither: the statement waits for the pool, as that cannot
+// be used up, or as no reserve is available.
 func (d *sqlDB) acquire(ctx context.Context) (own *pgxpool.Conn, theirs *sql.Conn, err error) {
 	in, known := d.pool.Stats(), d.known.Load()
 	if known == nil || in.MaxOpenConnections == 0 {

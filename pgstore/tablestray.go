@@ -7,9 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A stray is an entry in a session of this process of which it knows nothing: another process has begun to adopt a hold of this one, which
-// has another id by that, and has died before it called this one and moved the hold. No session's end would take it out, for as long as
-// this process keeps anything in that session. Whoever finds that his hold is lost looks for it.
+// A stray is an entry in a session of this process that it does not know: another process has begun to adopt a
+// hold of this one, which gave it another id, and has died before it called this one and moved the hold. No
+// session's end would remove it as long as this process keeps anything in that session. A process that finds its
+// hold lost looks for such an entry.
 
 // looksFor has strays of a name looked for at an instant, or before. claims.mu is held.
 func (c *claims) looksFor(name string, at store.Instant) {
@@ -21,7 +22,7 @@ func (c *claims) looksFor(name string, at store.Instant) {
 	}
 }
 
-// dueStrays begins to look for the strays of some names of which it is time to. claims.mu is held.
+// dueStrays begins to look for the strays of some names that are due. claims.mu is held.
 func (s *Store) dueStrays(now store.Instant) {
 	c := &s.claims
 	for name, at := range c.strays {
@@ -58,7 +59,7 @@ func (s *Store) takeStrays(ctx context.Context, name string) error {
 	for id, in := range f.in {
 		if s.sessions.Own(in) != nil &&
 			s.claims.of[id] == nil { //mutant:pg-what-is-known-is-no-stray
-			all.add(append(id[:], in[:]...), 0) // as long as it is there: who has adopted it may move it now //mutant:pg-stray-that-was-moved
+			all.add(append(id[:], in[:]...), 0) // while it is there: its adopter may move it now //mutant:pg-stray-that-was-moved
 		}
 	}
 	s.claims.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // Another process has given a hold of this one a new id, and dies before it has called its owner and moved it. It is nobody's then, in a session
 // that goes on.
-func TestAHoldWhoseAdopterHasDiedHalfWayComesFree(t *testing.T) {
+func TestAHoldWhoseAdopterDiedMidwayIsFreed(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
@@ -39,7 +39,7 @@ func TestAHoldWhoseAdopterHasDiedHalfWayComesFree(t *testing.T) {
 }
 
 // Who has adopted a hold moves it just as the process that had it takes out what it finds there.
-func TestAHoldThatIsAdoptedWhileStraysAreTakenOutStays(t *testing.T) {
+func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")

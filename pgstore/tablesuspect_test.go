@@ -57,7 +57,7 @@ func TestEachHoldIsWrittenOnceWhenItsServerWasReplaced(t *testing.T) {
 }
 
 // It was renewed by hand once for longer than it is now: its lease ends no earlier for that.
-func TestAHoldThatWasRenewedForLongerIsKeptWhenItsServerWasReplaced(t *testing.T) {
+func TestAHoldRenewedForLongerSurvivesAServerChange(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, _ := kept(t, s, "n")
@@ -71,7 +71,7 @@ func TestAHoldThatWasRenewedForLongerIsKeptWhenItsServerWasReplaced(t *testing.T
 }
 
 // A hold that has no other session to go into stays where it is, if it is there.
-func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T) {
+func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, in := kept(t, s, "n")
@@ -94,7 +94,7 @@ func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T
 }
 
 // A statement that has a hold leave a session was not answered when the server is replaced once more. Wherever the hold is, it is kept.
-func TestAHoldIsKeptThoughItsServerIsReplacedWhileItMoves(t *testing.T) {
+func TestAHoldIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
 		s := newShared(t)
@@ -177,7 +177,7 @@ func TestAPositionThatLeavesASuspectSessionLateIsFollowed(t *testing.T) {
 }
 
 // The same if it is asked for again, beside a server that is replaced once more.
-func TestAPositionIsKeptThoughItsServerIsReplacedWhileItMoves(t *testing.T) {
+func TestAPositionIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
 		s, other, h, w, _ := suspectWaiter(t)
@@ -245,7 +245,7 @@ func TestAPositionThatIsGoneKeepsNoSession(t *testing.T) {
 }
 
 // Nobody knows of two moves whether they were done: the first was. The next renewal finds the hold where that has put it.
-func TestAHoldIsFoundThoughTwoMovesOfItWereNotAnswered(t *testing.T) {
+func TestAHoldIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 	t.Parallel()
 	for _, second := range []bool{false, true} {
 		s := newShared(t)
@@ -280,7 +280,7 @@ func TestAHoldIsFoundThoughTwoMovesOfItWereNotAnswered(t *testing.T) {
 }
 
 // The same with a position.
-func TestAPositionIsFoundThoughTwoMovesOfItWereNotAnswered(t *testing.T) {
+func TestAPositionIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 	t.Parallel()
 	s, other, h, w, _ := suspectWaiter(t)
 	for _, done := range []bool{true, false} {

@@ -24,8 +24,8 @@ const (
 	sweepOdds = 8
 )
 
-// A sweeper deletes the rows that nobody has used for a day, a part of the table
-// at a time, beside the calls of a Store.
+// A sweeper deletes rows unused for a day, a part of the table at a time,
+// concurrently with the calls of a Store.
 type sweeper struct {
 	next        atomic.Int64  // when to look again, on our clock; 0: at once
 	least, most time.Duration // bounds of the pause
@@ -36,7 +36,7 @@ type sweeper struct {
 	at    int64 // the block to begin with; -1: any
 }
 
-// sweep looks for old rows, beside what the caller is doing, if it is time to.
+// sweep looks for old rows in the background, if it is due.
 func (s *Store) sweep() {
 	if s.clock != nil {
 		return
@@ -78,9 +78,9 @@ func (w *sweeper) nextPause(gone int64) time.Duration {
 	return min(2*w.pause, w.most) //mutant:pg-sweep-pause-grows
 }
 
-// sweepPart looks at one part of the table. It returns how many rows it has
-// deleted, where the next part begins, and the names there in which nobody has written
-// for long, but that sessions keep: if these have ended their holders have crashed.
+// sweepPart reads one part of the table. It returns how many rows it has deleted,
+// where the next part begins, and the names there that were not written for long, but
+// that sessions keep: if those have ended their holders have crashed.
 func (s *Store) sweepPart(ctx context.Context, at int64) (gone, behind int64, kept []string, err error) {
 	err = s.run(ctx, s.do.sweep, []any{int64(sweepBlocks), at}, func() { kept = nil }, func(scan func(...any) error) error {
 		var names string

@@ -39,7 +39,8 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold) {
 	}
 }
 
-// unseen reports whether the row of a hold was not read for half a TTL. Nobody calls whose row was deleted by hand. claims.mu is held.
+// unseen reports whether the row of a hold was not read for half a TTL. A manual deletion of the row causes no
+// call. claims.mu is held.
 func (m *localClaim) unseen() bool { return store.Now() >= m.seen.Add(m.sess.TTL/2) } //mutant:pg-rows-are-seen
 
 // rests reports whether there is nothing to be done with the row of a hold that stands there as is known here. claims.mu is held.
@@ -49,8 +50,8 @@ func (m *localClaim) rests(h *store.Hold) bool {
 		(m.moved || !h.ByHand) && !m.reads && !m.handed && m.token != 0 && m.token == h.Token && m.name == h.Name && h.NewID == (store.ID{}) && h.Used <= m.used && (h.Owner == "" || h.Owner == m.owner)
 }
 
-// unchanged is the renewal of a hold with whose row there is nothing to be done: its session was renewed since this
-// renewal began, so whoever has called before was heard, and nobody has.
+// unchanged is the renewal of a hold whose row need not be read or written: its session was renewed since this
+// renewal began, which would have shown an earlier call, and there was none.
 func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, done bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -62,7 +63,7 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	if m.isOver() || st.Calls != m.calls { //mutant:pg-call-is-not-heeded
 		return r, false
 	}
-	if st.Suspect { // what the server has that answered may be old, or it cannot be renewed: either way it leaves //mutant:pg-suspect-is-not-heeded
+	if st.Suspect { // the server's state may be old, or the session cannot be renewed: in both cases the hold leaves it //mutant:pg-suspect-is-not-heeded
 		return r, false
 	}
 	if !isFresh(st, began) {
@@ -71,7 +72,7 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	if m.unseen() {
 		return r, false
 	}
-	r = m.told
+	r = m.returned
 	r.TTL, r.From = min(h.TTL, st.Lasts), st.Renewed
 	s.renewed(m, r.TTL, r.From)
 	return r, true

@@ -43,8 +43,8 @@ func (s *Store) WatchName(ctx context.Context, name string, changed func()) (sto
 	return s.listen(ctx, nameChannel(name), &listener{heard: func(string) { changed() }, missed: changed})
 }
 
-// nameChannel is where it is told that who holds a name has changed. Stores with other tables share it: then some are told
-// for nothing.
+// nameChannel is the channel for changes of a name's holders. Stores with other tables share it: so some
+// notifications are false.
 func nameChannel(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return "holdfast_" + hex.EncodeToString(sum[:16])
@@ -109,8 +109,8 @@ func (s *Store) listenHost() (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
-// notification reads a notification: token and how many, 0 and 0 of an upgrade, 0 and 1 of who asks to give up, the id,
-// and the name in hexadecimal.
+// notification reads a notification: token and block size (0 and 0 for an upgrade, 0 and 1 for a request to give
+// up), the id, and the name in hexadecimal.
 func notification(payload string) (h store.Notification, ok bool) {
 	part := strings.Split(payload, " ")
 	if len(part) != 4 {
@@ -123,14 +123,14 @@ func notification(payload string) (h store.Notification, ok bool) {
 	if errors.Join(err1, err2, err3, err4) != nil {
 		return h, false
 	}
-	if token == 0 { // then it says why the owner is to look, which its renewal tells
+	if token == 0 { // then it says why the owner must renew, which shows the change
 		n = 0
 	}
 	return store.Notification{Name: string(name), ID: id, Token: token, N: n}, true
 }
 
-// heard notes that a claim was granted: its owner may take the notification for the answer, so this
-// store may be asked for nothing but what becomes of the hold.
+// heard notes that a claim was granted: its owner may use the notification as the answer, so the
+// next call may be a renewal or a release.
 func (s *Store) heard(n *store.Notification) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -139,7 +139,7 @@ func (s *Store) heard(n *store.Notification) {
 	case n.Token != 0:
 		m.heard = n.Token //mutant:pg-granted-by-a-notification
 		s.waited(n.Name)
-	default: // somebody asks for it, or its upgrade was granted
+	default: // it is asked to give up, or its upgrade was granted
 		m.asked, m.askedAt = true, store.Now() //mutant:pg-asked-by-a-notification
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Each notification wakes all who listen.
-func TestWhoListensAtTheServerItselfIsNotTried(t *testing.T) {
+func TestAListenerAtTheServerNeedsNoTrial(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	meddle(s, func(statement string, _ []any) error {

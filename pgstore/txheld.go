@@ -19,21 +19,21 @@ type TableLease interface {
 	Token() int64
 }
 
-// CheckTx checks in a transaction of the caller's that the lease is held, for
-// work in the database where the locks of this Store are too. Make it the last
-// statement before the commit: from then on until the transaction ends the name
-// is granted to nobody else, so nothing of the transaction lands unless the lease
-// was held when it did. No fence is needed then, and slots may be checked too.
+// CheckTx checks in a transaction of the caller's that the lease is held, for work
+// in the database where the locks of this Store are too. Make it the last statement
+// before the commit: from then on until the transaction ends the name is not granted
+// to anyone else, so the transaction commits only while the lease is held. Then no
+// fence is needed, and slots may be checked too.
 //
 // tx is a [pgx.Tx] or a [*sql.Tx] of any driver, on the database of the Store. The
 // row of the name is locked FOR SHARE, so renewals, releases and waiters of the name
-// wait for the transaction: commit it soon. The role needs the rights of the
-// Store. Above READ COMMITTED the check can end the transaction with a
-// serialization failure (40001), as its row is often written: begin anew.
+// wait for the transaction: commit it soon. The role needs the rights of the Store.
+// Above READ COMMITTED the check can end the transaction with a serialization
+// failure (40001), as its row is often written: retry the transaction.
 //
-// Errors: store.ErrLost if the lease is not held any more, or the store was never
-// asked for it: roll back. store.ErrInvalid if tx is none; store.ErrCorrupt and
-// store.ErrUnsupported of what is stored; store.ErrDenied; otherwise
+// Errors: store.ErrLost if the lease is no longer held, or is not of this store:
+// roll back. store.ErrInvalid if tx is not a transaction; store.ErrCorrupt and
+// store.ErrUnsupported for the stored state; store.ErrDenied; otherwise
 // store.ErrUnavailable.
 func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	name, token := l.Name(), l.Token()
@@ -74,7 +74,7 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 	if err != nil {
 		return doing(err)
 	}
-	for i := range f.q.Entries { // an end that is not known yet is no time that can be told
+	for i := range f.q.Entries { // an unknown end cannot be returned
 		if e := &f.q.Entries[i]; f.in[e.ID] != (session.ID{}) {
 			e.Expires = min(e.Expires, f.now+micros(store.MaxPositionTTL))
 		}
@@ -85,8 +85,8 @@ func (s *Store) CheckTx(ctx context.Context, tx any, l TableLease) error {
 			if !kept {
 				return nil
 			}
-			// A statement of its own, which sees the session as it is now. Whoever ends it from
-			// now on grants nothing before the transaction has ended.
+			// A statement of its own, which sees the session as it is now. A process that ends
+			// the session from now on grants nothing before the transaction has ended.
 			var id []byte
 			var left int64
 			var final bool

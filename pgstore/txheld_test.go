@@ -113,7 +113,7 @@ func TestHeldTx_AHoldOfAnEndedSessionDoesNotPass(t *testing.T) {
 
 // A transaction above READ COMMITTED sees a session as it was when it began, which may have lasted for less than a transaction takes.
 // What was renewed since is not lost: it begins anew.
-func TestHeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost(t *testing.T) {
+func TestHeldTx_ASessionRenewedDuringTheTransactionIsKept(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, in := kept(t, s, "n")
@@ -142,7 +142,7 @@ func TestHeldTx_ASessionThatWasRenewedSinceTheTransactionBeganIsNotLost(t *testi
 
 // Between the check and the commit the name is granted to nobody, though the hold
 // expires.
-func TestHeldTx_NobodyIsGrantedTheNameBeforeTheCommit(t *testing.T) {
+func TestHeldTx_TheNameIsNotGrantedBeforeTheCommit(t *testing.T) {
 	onStore(t, func(t *testing.T, s *Store, now *atomic.Int64, begin func() someTx) {
 		c := mutex("n")
 		h := mustHold(t, s, c)

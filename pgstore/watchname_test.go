@@ -187,7 +187,7 @@ func TestAllThatAStoreListensToIsOnOneConnection(t *testing.T) {
 	handOver(t, s, "who waits goes on to listen", next)
 }
 
-func TestWhoWatchesANameIsToldThatItMayHaveMissedSomething(t *testing.T) {
+func TestAWatcherOfANameLearnsOfMissedNotifications(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t)
 	direct := poolOn(t, server.Addr)
@@ -210,7 +210,7 @@ func TestWhoWatchesANameIsToldThatItMayHaveMissedSomething(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyCanListenNoNameIsWatched(t *testing.T) {
+func TestWithoutNotificationsNoNameIsWatched(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	s := tableOn(t, poolOn(t, addr), &Options{NoListen: true})
@@ -233,7 +233,7 @@ func TestWhereNobodyCanListenNoNameIsWatched(t *testing.T) {
 }
 
 // What a dead process held is news to those who watch, whoever finds it.
-func TestWhatIsTakenOutIsAnnounced(t *testing.T) {
+func TestARemovedHoldIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	n, stop := watched(t, s, "n")

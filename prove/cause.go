@@ -35,7 +35,7 @@ func (v *view) explain(w *Violation) (g guilty) {
 	case tokens:
 		w.Cause = fmt.Sprintf("%s was given a token that is not larger than those before", last.who(last.token))
 		return granting
-	case told:
+	case reported:
 		c := w.claims[0]
 		w.Cause = fmt.Sprintf("the lease of %s ended, and it continued without knowing", c.who(c.token))
 		return guilty{c.key, over, c.over}
@@ -58,9 +58,9 @@ func (v *view) explain(w *Violation) (g guilty) {
 	return granting
 }
 
-// explainOverlap finds why a claim was granted beside others: because a third gave
-// back what was not its own any more, because the first went on after its time, or for
-// no reason that is seen.
+// explainOverlap finds why a claim was granted together with others: because a third
+// released a hold that was no longer its own, because the first went on after its
+// deadline, or for no visible reason.
 func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 	if c := v.strayRelease(w, last); c != nil {
 		w.claims = append(w.claims, c)
@@ -87,8 +87,9 @@ func (v *view) explainOverlap(w *Violation, last *claim) guilty {
 	return guilty{last.key, got, last.back}
 }
 
-// strayRelease is a claim whose release was called when its hold was over and another's,
-// which is still held beside last, had been granted; and before last was.
+// strayRelease is a claim whose release was called after its hold had ended and
+// another's had been granted, which is still held at the time of last, and before last
+// was granted.
 func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
 	for _, first := range w.claims {
 		if first == last || !first.granted || first.end() <= last.back {
@@ -104,7 +105,7 @@ func (v *view) strayRelease(w *Violation, last *claim) (stray *claim) {
 	return stray
 }
 
-// overBy is when a hold was over as far as can be told beside the next one.
+// overBy is when a hold had ended, as far as can be known before the next one.
 func (v *view) overBy(c, next *claim) time.Duration {
 	foreseen := c.until
 	if v.Run.Lines && c.until >= next.back { // it was asked when the next had it, and thought that it did
@@ -127,7 +128,8 @@ func (v *view) belief(c *claim, after time.Duration) time.Duration {
 	return never
 }
 
-// lastOf is the claim of the name that was granted last before all faults were over.
+// lastOf is the claim of the name that was granted last before the end of all
+// faults.
 func (v *view) lastOf(name string) (last *claim) {
 	for _, c := range v.byName[name] {
 		if c.granted && c.back < v.calm && (last == nil || c.back > last.back) {
@@ -137,7 +139,7 @@ func (v *view) lastOf(name string) (last *claim) {
 	return last
 }
 
-// leftBy says that a name did not come free after its last hold.
+// leftBy says that a name was not freed after its last hold.
 func (v *view) leftBy(w *Violation, c *claim) guilty {
 	w.claims = append(w.claims, c)
 	switch {

@@ -44,7 +44,7 @@ type Violation struct {
 	To     time.Duration `json:"to"`             // where it ends
 	Cause  string        `json:"cause"`          // what brought it about, in one line: the nearest that the history shows
 	Events []Event       `json:"events"`         // the shortest window of the history that shows it
-	Guilty int           `json:"guilty"`         // the index in Events of the operation that broke it; -1: none is known
+	Guilty int           `json:"guilty"`         // the index in Events of the operation that broke it; -1: unknown
 
 	claims  []*claim
 	overlap window // in which it was so, without the calls that led to it
@@ -57,7 +57,7 @@ type Figures struct {
 	Refused     int            `json:"refused"`                        // claims that others were ahead of
 	Cancelled   int            `json:"cancelled"`                      // waits that their context ended
 	Unavailable int            `json:"unavailable"`                    // claims that the store did not answer
-	Losses      int            `json:"losses"`                         // holds whose loss was told
+	Losses      int            `json:"losses"`                         // holds whose loss was reported
 	Kept        int            `json:"held_past_renewal"`              // holds that were kept beyond a renewal
 	Nested      int            `json:"re_entries"`                     // leases of a re-entry
 	HandedOn    int            `json:"handed_over_inside_the_process"` // holds that went on inside a process
@@ -82,7 +82,7 @@ type judge struct {
 	found []Violation
 }
 
-// wrong notes a violation. Of each check the first few are told in full.
+// wrong notes a violation. Of each check the first few are reported in full.
 func (j *judge) wrong(name string, from, to time.Duration, claims []*claim, format string, args ...any) {
 	j.Wrong++
 	if len(j.found) < 5 {
@@ -110,8 +110,8 @@ func Check(h *History) *Verdict {
 			j.tokens()
 		case linear:
 			j.linear()
-		case told:
-			j.told()
+		case reported:
+			j.reported()
 		case live:
 			j.live()
 		case order:
@@ -147,7 +147,7 @@ func Check(h *History) *Verdict {
 	return verdict
 }
 
-// notJudged says so of checks that were made.
+// notJudged is the text for checks that had nothing to judge.
 func notJudged(idle []int) string {
 	if len(idle) == 1 {
 		return fmt.Sprintf("check %d had nothing to judge", idle[0])
@@ -265,7 +265,7 @@ func (v *view) figures() (f Figures) {
 			ids[c.id] = true
 			f.Grants++
 			if v.placed[c.id].ID != "" || v.Run.Peer {
-				f.Waits += count(!v.Run.Peer) // of another library nobody knows
+				f.Waits += count(!v.Run.Peer) // unknown for another library
 				f.LongestWait = max(f.LongestWait, c.back-c.call)
 			}
 			if c.lost != never {

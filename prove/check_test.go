@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestWhatAStoreLacksIsNotCheckedAndAllElseIs(t *testing.T) {
+func TestOnlyWhatAStoreLacksIsNotChecked(t *testing.T) {
 	for _, h := range lackingHistories {
 		t.Run(h.name, func(t *testing.T) {
 			s := newScript()
@@ -77,7 +77,7 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 }
 
 // A history that is right is no proof if little was in it.
-func TestTooLittleIsNoProof(t *testing.T) {
+func TestTooFewEventsAreNoProof(t *testing.T) {
 	whole := func() *script {
 		s := newScript()
 		s.Run.Floor = 4

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest/contain"
 )
 
-// A command is what the parent tells a child, as a line of JSON. The first has
-// the job, and with it the URL, which must be seen by nobody else.
+// A command is an order of the parent to a child, as a line of JSON. The first
+// has the job, and with it the URL, which no other process may see.
 type command struct {
 	Job *job `json:"job,omitempty"`
 	// Try has, instead of a job, a boot id, and the child only tries to have it.
@@ -28,8 +28,8 @@ type command struct {
 	Finish bool   `json:"finish,omitempty"` // begin nothing more
 	// Probe has the names to be taken once more, after the last fault.
 	Probe []string `json:"probe,omitempty"`
-	// Dialled is what the child has told that it dials, and Via the address of
-	// its own proxy for that.
+	// Dialled is an address that the child reported to dial, and Via the address
+	// of its own proxy for it.
 	Dialled string `json:"dialled,omitempty"`
 	Via     string `json:"via,omitempty"`
 }
@@ -61,15 +61,15 @@ type child struct {
 	begun    chan struct{} // closed when there are locks
 	finish   chan struct{} // closed when nothing more is to be begun
 	begins   sync.Once     // that
-	gone     chan struct{} // closed when nobody hears of it any more
+	gone     chan struct{} // closed when its events are no longer read
 	mu       sync.Mutex
 	answers  map[int]chan command // to uses of the registers
 	watchers sync.WaitGroup
 }
 
-// Child runs the work of one process: what it reads from in are the parent's
-// orders, what it writes to w are events. It returns when it was told to end
-// and has, or when in ends: then the parent has died.
+// Child runs the work of one process: it reads the parent's orders from in,
+// and writes events to w. It returns when it has ended by order, or when in
+// ends: then the parent has died.
 func Child(in io.Reader, w io.Writer) error {
 	orders := bufio.NewScanner(in)
 	orders.Buffer(nil, 1<<20)
@@ -225,8 +225,8 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 func (c *child) now() time.Duration { return clock.Boot() - c.Start }
 
 // tell sends an event, which has happened now unless it says otherwise. It has
-// left this process when tell returns. That the parent was slow to take it is
-// nothing that the lock could help.
+// left this process when tell returns. A delay by the parent is not the lock's
+// fault.
 func (c *child) tell(e Event) {
 	began := c.now()
 	if e.At == 0 {
@@ -246,10 +246,10 @@ func (c *child) write(e *Event) {
 	if err != nil {
 		panic(err)
 	}
-	c.w.Write(append(line, '\n')) // a parent that has gone is noticed by its orders
+	c.w.Write(append(line, '\n')) // a dead parent is noticed by the end of its orders
 }
 
-// leastStall is the shortest stall that is told.
+// leastStall is the shortest reported stall.
 const leastStall = 10 * time.Millisecond
 
 // use uses the registers: it reads, or writes a value, under the claim's token.
@@ -275,9 +275,9 @@ func (c *child) use(op int, name string, token, value int64, whole, write bool) 
 	}
 }
 
-// measure tells for how long timers were late: all that this process could not
-// help. It is what a call or a told loss may be late by, too. The parent carries
-// all that goes over the links, so its stalls are those of all.
+// measure reports how late timers were: delays that are not the lock's fault. A
+// call or a reported loss may be late by as much. The parent carries all traffic
+// of the links, so its stalls count for all processes.
 func measure(now func() time.Duration, stop <-chan struct{}, tell func(Event)) {
 	const every = 5 * time.Millisecond
 	for due := now() + every; ; due = now() + every {

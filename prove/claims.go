@@ -32,17 +32,17 @@ type claim struct {
 	inner   []int64       // the tokens of its re-entries
 	changes []change      // upgrades and downgrades
 
-	revived    bool          // it was over, and then valid again
+	revived    bool          // it had ended, and was then valid again
 	over, late time.Duration // when a bare timer for its deadline fired, and how late; never
-	lost       time.Duration // when the loss was told; never
+	lost       time.Duration // when the loss was reported; never
 	release    time.Duration // when the release was called, and returned; never
 	released   time.Duration
 	relErr     string
 	died       time.Duration // when its process was killed; never
 }
 
-// A span is a hold of one weight, from an instant on until before another. Who
-// held it is sure of that: it may have lasted longer.
+// A span is a hold of one weight, from one instant until before another. The
+// holder certainly had it then: it may have lasted longer.
 type span struct {
 	c        *claim
 	from, to time.Duration
@@ -86,8 +86,8 @@ func (l *life) stalled(from, to time.Duration) (sum time.Duration) {
 	return sum
 }
 
-// join makes one of stalls that overlap: several goroutines of a process tell
-// of the same.
+// join merges overlapping stalls: several goroutines of a process report the
+// same one.
 func (l *life) join() {
 	slices.SortFunc(l.stalls, func(a, b window) int { return cmp.Compare(a.from, b.from) })
 	kept := l.stalls[:0]
@@ -151,7 +151,7 @@ func newView(h *History) *view {
 				back: never, over: never, lost: never, release: never, released: never, died: never,
 			}
 			at[c.key] = c
-			if _, ok := v.names[e.Name]; !ok { // a hold that lasts: nobody else wants it
+			if _, ok := v.names[e.Name]; !ok { // a lasting hold: it has no competitors
 				v.names[e.Name] = Name{Name: e.Name, Limit: e.Limit}
 			}
 			v.claims = append(v.claims, c)
@@ -295,7 +295,7 @@ func within(all []window, from, to time.Duration) bool {
 	return slices.ContainsFunc(all, func(w window) bool { return w.meets(from, to) })
 }
 
-// who is the claim for people.
+// who describes the claim for people.
 func (c *claim) who(token int64) string {
 	life := ""
 	if c.life > 0 {

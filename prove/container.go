@@ -57,9 +57,9 @@ func (r *run) containers(named bool) error {
 	return nil
 }
 
-// contain has the life that is about to begin be in a container, if it is its
-// turn, and returns the boot id that it is to have there. Half of all lives are,
-// each with another, beside those that have the host's.
+// contain puts the life that is about to begin into a container, if it is its
+// turn, and returns its boot id there. Half of all lives are in containers, each
+// with its own boot id; the others have the host's.
 func (p *process) contain(cmd *exec.Cmd) (boot string) {
 	if !slices.Contains(p.r.o.Faults, contained) || (p.n+p.life)%2 == 0 {
 		return ""

@@ -2,15 +2,15 @@ package prove
 
 import "slices"
 
-// A Fault is a kind of what is done to a process, to its link, or to the store.
+// A Fault is a kind of fault of a process, of its link, or of the store.
 type Fault string
 
 // Faults of a process.
 const (
 	stopShort Fault = "stop<ttl"  // SIGSTOP for less than the TTL
 	stopLong  Fault = "stop>ttl"  // and for more
-	kill      Fault = "kill"      // SIGKILL; another is started in its place
-	restart   Fault = "restart"   // it is told to end, and another is started
+	kill      Fault = "kill"      // SIGKILL; another is started instead
+	restart   Fault = "restart"   // it is ordered to end, and another is started
 	offset    Fault = "offset"    // its wall clock is off, in tests, from its start to its end
 	contained Fault = "container" // on files: it has a boot id and PIDs of its own, from its start to its end
 )
@@ -34,8 +34,8 @@ const (
 const (
 	frozen    Fault = "frozen"     // it stands still for a while
 	restarted Fault = "restarted"  // it was killed, and has come back with what it had saved
-	wiped     Fault = "wiped"      // all it had is gone
-	failover  Fault = "fail-over"  // another has taken its place
+	wiped     Fault = "wiped"      // all its data is deleted
+	failover  Fault = "fail-over"  // another server has replaced it
 	clockStep Fault = "clock step" // its clock was set
 	full      Fault = "full"       // its memory was full, and it refused what needs more
 )
@@ -53,13 +53,13 @@ const (
 	exclusion check = iota + 1 // no two conflicting holders at the same time
 	tokens                     // each new holder has a larger token
 	linear                     // it is a lock with leases
-	told                       // a loss is reported by the deadline
-	live                       // afterwards everything comes free
+	reported                   // a loss is reported by the deadline
+	live                       // afterwards all names are freed
 	order                      // first come, first served
 	bounded                    // no call takes longer than it may
 )
 
-var checks = []check{exclusion, tokens, linear, told, live, order, bounded}
+var checks = []check{exclusion, tokens, linear, reported, live, order, bounded}
 
 func (c check) String() string {
 	return [...]string{
@@ -80,7 +80,7 @@ var voids = map[Fault][]check{
 
 // voided reports whether the fault voids the check on the store of the run.
 func (r *Run) voided(f Fault, c check) bool {
-	if slices.Contains(r.Survives, f) && c != order { // a position in the queue is granted by nobody
+	if slices.Contains(r.Survives, f) && c != order { // no grant gives a position in the queue
 		return false
 	}
 	return slices.Contains(r.Forgets, f) && slices.Contains(voids[f], c) //mutant:judge-everything-excused

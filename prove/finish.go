@@ -50,8 +50,7 @@ func (r *run) empties(ctx context.Context) {
 	if !ok || r.run.lacks(store.PromiseInspect) {
 		return
 	}
-	// Counted from here: what a machine that stood still had them do late is over
-	// as late.
+	// Counted from here: a stalled machine delays the start and the end alike.
 	for ended := r.now(); ; {
 		e := r.leftBehind(ctx, in)
 		if over := r.now() > ended+bound; over || e.Do != failed && e.Entries == 0 {
@@ -66,8 +65,8 @@ func (r *run) empties(ctx context.Context) {
 // machine. With the shortest TTLs nothing could work on one that is always so.
 const slowStore = 100 * time.Millisecond
 
-// attend tells for how long the store did not answer the parent, whose link is
-// good, on a name of its own: so long it could not serve others either.
+// attend reports how long the store did not answer the parent, whose link is
+// good, on a name of its own: in that time it could not serve others either.
 func (r *run) attend(stop <-chan struct{}) {
 	if r.own == nil || r.way.groups {
 		return

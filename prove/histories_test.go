@@ -304,10 +304,10 @@ var histories = []struct {
 		s.claim(2, "a", "try", store.Full, 300).not(301, "held")
 	}},
 
-	{"a loss told late", told, "210ms after a bare timer", func(s *script) {
+	{"a loss told late", reported, "210ms after a bare timer", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(712, Event{Do: lost})
 	}},
-	{"a loss that is not told", told, "", func(s *script) {
+	{"a loss that is not told", reported, "", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)})
 	}},
 	{"a loss told late while the parent stood still, and with it all links", 0, "", func(s *script) {
@@ -318,7 +318,7 @@ var histories = []struct {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(900, Event{Do: lost})
 		s.add(880, Event{Do: stall, Proc: 1, By: ms(375)})
 	}},
-	{"a lease that comes back", told, "valid again", func(s *script) {
+	{"a lease that comes back", reported, "valid again", func(s *script) {
 		s.lock(1, 10).got(11, 1).add(502, Event{Do: over, By: ms(1)}).add(504, Event{Do: until, Until: ms(1000)}).release(510, 511)
 	}},
 	{"a loss that a release found", 0, "", func(s *script) {
@@ -445,28 +445,28 @@ var lackingHistories = []struct {
 	not   []check
 	play  func(s *script)
 }{
-	{"one that was lost held it with the next", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, told}, func(s *script) {
+	{"one that was lost held it with the next", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(11, 1).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"one that was not lost held it with the next", []store.Promise{store.PromiseDeadline}, linear, []check{exclusion, told}, func(s *script) {
+	{"one that was not lost held it with the next", []store.Promise{store.PromiseDeadline}, linear, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(11, 1).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"one that had been lost is told last that it was granted", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, told}, func(s *script) {
+	{"one that had been lost is told last that it was granted", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(30, 1).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"a smaller token after one that was lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, told}, func(s *script) {
+	{"a smaller token after one that was lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, reported}, func(s *script) {
 		s.lock(1, 10).got(11, 2).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 60).got(61, 1).release(100, 101)
 	}},
-	{"the fence refuses one that was lost", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, told}, func(s *script) {
+	{"the fence refuses one that was lost", []store.Promise{store.PromiseDeadline}, 0, []check{exclusion, reported}, func(s *script) {
 		l := s.lock(1, 10).got(11, 1)
 		l.add(30, Event{Do: use, Token: 1, Refused: true}).add(40, Event{Do: lost}).release(50, 51)
 		s.lock(2, 12).got(20, 2).release(100, 101)
 	}},
-	{"the fence refuses one that was not lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, told}, func(s *script) {
+	{"the fence refuses one that was not lost", []store.Promise{store.PromiseDeadline}, tokens, []check{exclusion, reported}, func(s *script) {
 		l := s.lock(1, 10).got(11, 1)
 		l.add(30, Event{Do: use, Token: 1, Refused: true}).release(50, 51)
 	}},

@@ -1,20 +1,19 @@
-// Package prove runs several processes against a store while it freezes, kills,
-// cuts and delays them, keeps what each of them saw, and judges it.
+// Package prove runs several processes against a store while it freezes, kills, cuts off and delays them,
+// records what each of them saw, and judges it.
 //
-// A history is a file of JSON lines, the first of which says what was run. It
-// is written as the events come in and judged by [Check], which does no I/O and
-// knows nothing but the history: whoever has the file can judge it again.
+// A history is a file of JSON lines, the first of which describes the run. It is written as the events come in
+// and judged by [Check], which does no I/O and uses nothing but the history: so a file can be judged again at
+// any time.
 //
 // The Go API of this package is unstable: it may change in any release, and
 // docs/stability.md does not cover it. `holdfast prove` is the stable way to use it.
 //
-// Besides the stores of holdfast, a lock of your own can be proved: see [Own], and the section
-// "Prove your own lock" of docs/proof.md.
+// Locks of your own can be proved too: see [Own], and the section "Prove your own lock" of docs/proof.md.
 //
-// What a store lacks (Description.Lacks) is left out of the workload and of the
-// checks, and listed in the report as not checked. A store without [store.PromiseDeadline] has leases whose Deadline is
-// the zero time, and is judged without checks 1 and 4; what it granted is judged
-// by check 3, where a hold that was lost may have ended at any time before.
+// Promises that a store lacks (Description.Lacks) are left out of the workload and of the checks, and listed in
+// the report as not checked. A store without [store.PromiseDeadline] has leases whose Deadline is the zero time,
+// and is judged without checks 1 and 4; its grants are judged by check 3, where a lost hold may have ended at
+// any time before.
 package prove
 
 import (
@@ -47,14 +46,14 @@ type Run struct {
 	Mode        string                   `json:"mode"`               // as in Options
 	Names       []Name                   `json:"names"`              // that they fight for
 	Peer        bool                     `json:"peer,omitempty"`     // these are locks of a user's own, and no store
-	Silent      bool                     `json:"silent,omitempty"`   // which tell their users no deadline: a hold lasts until it is released, or its loss told
+	Silent      bool                     `json:"silent,omitempty"`   // whose leases have no deadline: a hold lasts until it is released, or its loss is reported
 	Lines       bool                     `json:"lines,omitempty"`    // see Own.Lines: a hold lasts until its worker was last asked and had it
 	Dense       bool                     `json:"dense,omitempty"`    // see Options
 	Wide        bool                     `json:"wide,omitempty"`     // see Options
 	Faults      []Fault                  `json:"faults"`             // that were asked for
 	Floor       int                      `json:"floor"`              // fewer grants than that are no proof
-	// Driver is how much longer than its context a release may take because
-	// the driver does not heed one while it reads.
+	// Driver is how much longer than its context a release may take because the
+	// driver ignores contexts while it reads.
 	Driver time.Duration `json:"driver"`
 }
 
@@ -65,10 +64,10 @@ type Name struct {
 	Limit int64  `json:"limit"` // the slots of a semaphore; of a lock 0 or store.Full
 }
 
-// A Kind says what an Event tells.
+// A Kind says what an Event reports.
 type Kind string
 
-// What processes tell.
+// What processes report.
 const (
 	started  Kind = "started"  // a process began its work
 	ask      Kind = "ask"      // a claim is about to be made: Op, Name, Verb, Weight, Limit, Bound
@@ -83,7 +82,7 @@ const (
 	release  Kind = "release"  // the release is about to be called
 	released Kind = "released" // and has returned: Err
 	over     Kind = "over"     // a bare timer for the deadline has fired, By late, and the lease is not valid
-	lost     Kind = "lost"     // the loss was told
+	lost     Kind = "lost"     // the loss was reported
 	use      Kind = "use"      // of the registers, by the hold: Token, Write, Weight above 0 if it has the whole; and what the parent made of it: Refused, Harm
 	placed   Kind = "placed"   // the claim ID, first sent at Sent, has a position in the queue
 	stall    Kind = "stall"    // a bare timer of the process was late, or the parent slow to hear it, or the store to answer the parent, By
@@ -92,7 +91,7 @@ const (
 	astray   Kind = "astray"   // a connection went past the process's own proxies: Text
 )
 
-// What the parent tells.
+// What the parent reports.
 const (
 	struck Kind = "struck" // a fault has begun: Fault, Proc, or 0 for the store
 	mended Kind = "mended" // it has ended: Fault, Hits
@@ -119,7 +118,7 @@ type Event struct {
 	Limit  int64         `json:"limit,omitempty"`  // of the claim
 	Bound  time.Duration `json:"bound,omitempty"`  // when the claim's context ends, from At; 0: never
 	Until  time.Duration `json:"until,omitempty"`  // the lease's deadline
-	Tells  bool          `json:"tells,omitempty"`  // of a user's own lock: it has a deadline, and its loss is told
+	Tells  bool          `json:"tells,omitempty"`  // of a user's own lock: it has a deadline, and its loss is reported
 	Raced  bool          `json:"raced,omitempty"`  // the lease is not renewed, and is to be released as it ends
 	Sent   time.Duration `json:"sent,omitempty"`   // when the request behind it was sent
 	By     time.Duration `json:"by,omitempty"`     // by how much it was late, or how long it took
@@ -136,12 +135,12 @@ type Event struct {
 	Text    string `json:"text,omitempty"`    // the error, or a remark
 }
 
-// key tells claims apart.
+// key identifies a claim.
 type key struct{ proc, life, op int }
 
 func (e *Event) key() key { return key{e.Proc, e.Life, e.Op} }
 
-// A History is a run with what came of it, in the order of At.
+// A History is a run with its events, in the order of At.
 type History struct {
 	Run    Run     // its first line
 	Events []Event // the rest, in the order of At

@@ -65,7 +65,7 @@ type scene struct {
 }
 
 // telling is a violation with its events as lines, and the chart of its name
-// around it.
+// at the time.
 type telling struct {
 	Violation
 	Lines  []string
@@ -147,7 +147,7 @@ func (p *pen) faults(r *row, proc int) {
 	}
 }
 
-// frame adds what is over all rows.
+// frame adds what is above all rows.
 func (p *pen) frame(c *chart) {
 	c.Height = rowHeight*len(c.Rows) + 20
 	step := round((p.to - p.from) / 10)

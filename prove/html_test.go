@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
+func TestThePageShowsHoldersWaitersAndViolations(t *testing.T) {
 	s := newScript()
 	s.Run.Processes, s.Run.Store = 3, "Redis <at> home"
 	s.lock(1, 10).got(11, 1).release(20, 21)
@@ -53,7 +53,7 @@ func TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong(t *testing.T) {
 }
 
 // What a worker or a driver wrote is shown, and does nothing.
-func TestWhatOthersWroteIsOnlyShown(t *testing.T) {
+func TestForeignTextIsOnlyShown(t *testing.T) {
 	r := &run{o: &Options{URL: "redis://me:top%20secret@host:1/0"}}
 	r.add(Event{At: 1, Do: failed, Text: "no redis://me:top%20secret@127.0.0.1:5 (top secret)\r\x1b[2Ji <script>"})
 	s := newScript()

@@ -23,7 +23,7 @@ var lacking = map[store.Promise]leaving{
 	store.PromiseUpgrade:  {mode: "upgrade", deeds: []string{"upgradeable"}},
 	store.PromiseOrder:    {checks: []check{order}},
 	store.PromiseTokens:   {checks: []check{tokens, order}}, // the order of grants is that of their tokens
-	store.PromiseDeadline: {checks: []check{exclusion, told}},
+	store.PromiseDeadline: {checks: []check{exclusion, reported}},
 }
 
 // lacks reports whether the store of the run lacks the promise.
@@ -32,7 +32,7 @@ func (r *Run) lacks(p store.Promise) bool {
 	return ok
 }
 
-// lease is the TTL of the leases; 0: the store has none.
+// lease is the TTL of the leases; 0: the store has no TTLs.
 func (r *Run) lease() time.Duration {
 	if r.lacks(store.PromiseDeadline) {
 		return 0
@@ -50,7 +50,7 @@ func (r *Run) release() time.Duration {
 	return 2*min(r.TTL/3, most) + r.Driver
 }
 
-// leftOut are the promises for want of which something is left out.
+// leftOut are the missing promises for which something is left out.
 func (r *Run) leftOut(what func(leaving) bool) (all []store.Promise) {
 	for _, p := range slices.Sorted(maps.Keys(r.Lacks)) {
 		if what(lacking[p]) {
@@ -79,7 +79,7 @@ func (v *view) notChecked(c check) string {
 		return "who asked for a lock first is not seen from outside"
 	case c == tokens && v.tokenless:
 		return "the lock has no fencing tokens"
-	case c == told && !v.tells:
+	case c == reported && !v.tells:
 		return "the lock does not report a loss by its deadline"
 	}
 	return ""

@@ -7,20 +7,21 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// A lease is what a claim gives: ours, or what is made of one of a user's own lock.
+// A lease is the result of a claim: one of holdfast, or one made from a lease of a
+// user's own lock.
 type lease interface {
-	// ID tells the claim from all others.
+	// ID identifies the claim.
 	ID() string
 	Token() int64 // 0: it has none
-	// Deadline is when the store lets others in unless it is renewed, as far as
-	// that can be known; zero: it cannot.
+	// Deadline is when the store may grant the name to others unless it is
+	// renewed; zero: unknown.
 	Deadline() time.Time
-	Valid() bool           // as far as the library has told
-	Lost() <-chan struct{} // closed when the library has told of a loss
+	Valid() bool           // as reported by the library
+	Lost() <-chan struct{} // closed when the library reports a loss
 	Release() error
 }
 
-// ours is how a name is claimed by a call of holdfast.
+// ours claims a name by a call of holdfast.
 func ours(f func(context.Context) (*holdfast.Lease, error)) taking {
 	return func(ctx context.Context) (lease, error) {
 		l, err := f(ctx)

@@ -16,14 +16,14 @@ import (
 const patience = 500 * time.Millisecond
 
 // linear: there is an order of all grants and ends of a name, each at an
-// instant within what was seen of it, that a lock could have gone through: room
-// for each that was granted, no room for each that was refused, and tokens that
-// grow with each grant that conflicts.
+// instant within what was seen of it, that a lock could have had: each granted
+// claim fits, each refused one does not fit, and tokens grow with each
+// conflicting grant.
 //
-// To search a whole run is hopeless, so it is cut into windows where the state
-// is known: at an instant at which a sole holder of the whole name is seen to
-// hold it. Whatever was granted to others before is over by then, and whatever
-// is granted later begins later; so nothing is lost by the cut.
+// Searching a whole run is hopeless, so it is cut into windows where the state
+// is known: at an instant at which a sole holder certainly holds the whole
+// name. Earlier grants to others have ended by then, and later grants begin
+// later; so the cut loses nothing.
 func (j *judge) linear() {
 	excused := j.voids(linear)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
@@ -226,10 +226,9 @@ func (j *judge) cuts(name string, limit int64) (all []sole) {
 	return all
 }
 
-// excuses reports whether somebody may have been in the way of a try without
-// having been seen to hold: who waited, whose claim or release was under way,
-// or what was left behind by one of which nobody was told the end, or which may have
-// been asked for twice.
+// excuses reports whether a try may have been blocked by a claim that was not seen
+// to hold: a waiter, a claim or release under way, or the leftover of a claim whose
+// end was not reported, or which may have been asked for twice.
 func (j *judge) excuses(try *claim, longest time.Duration) bool {
 	if j.ghost(try) { //mutant:judge-own-ghost-refuses
 		return true

@@ -17,15 +17,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A worker by lines is told one thing at a time and answers it in one line, so
-// that it can be written in any language, without threads. The lines are in
-// docs/proof.md. What it sees is told to the judge by a group of goroutines of
-// the parent, which ask it.
+// A worker by lines gets one order at a time and answers it in one line, so that
+// it can be written in any language, without threads. The lines are in
+// docs/proof.md. A group of goroutines of the parent asks it, and reports what it
+// sees to the judge.
 //
 // Its clock is not used. It is asked whether it has the lock, and if it has, it
-// had it when it was asked. A hold is from the moment at which its grant was read
-// until the last time it was asked and had it: it never counts for longer than
-// it was, so that no overlap is found that there was not.
+// had it when it was asked. A hold counts from the moment at which its grant was
+// read until the last question that it answered with yes: it never counts for
+// longer than it lasted, so that no false overlap is found.
 
 // What a worker by lines finds in its environment.
 const (
@@ -44,15 +44,16 @@ const (
 
 // A lineWorker is the end of the pipes of one of them.
 type lineWorker struct {
-	turn sync.Mutex // who has it makes a claim and gives it back
+	turn sync.Mutex // its owner makes a claim and releases it
 	in   io.WriteCloser
 	out  *bufio.Reader
 	hear io.Closer     // what out reads from
 	died func() string // what it left on its stderr
-	err  error         // why it cannot be talked to any more; only who has the turn uses it
+	err  error         // why it can no longer be used; only the owner of the turn uses it
 }
 
-// errWrongLine is that error of one of whose answer was told already.
+// errWrongLine is that error for a worker whose wrong answer was reported
+// already.
 var errWrongLine = errors.New("a wrong answer")
 
 // startLines starts a worker by lines, and the group that talks to it.
@@ -101,7 +102,7 @@ func waitLines(cmd *exec.Cmd, g *group, stderr *tail) error {
 	return errors.Join(err, waited)
 }
 
-// ownURL is the URL with the address of the process's own proxy in place of the
+// ownURL is the URL with the address of the process's own proxy instead of the
 // server's.
 func (p *process) ownURL() (string, error) {
 	if !p.r.way.network {
@@ -115,7 +116,8 @@ func (p *process) ownURL() (string, error) {
 	return u.String(), err
 }
 
-// ready waits until the worker says that it is. One that does not is told to end.
+// ready waits until the worker says that it is ready. Otherwise it is ordered to
+// end.
 func (w *lineWorker) ready(by time.Duration) (err error) {
 	defer func() {
 		if err != nil {
@@ -136,8 +138,8 @@ func (w *lineWorker) ready(by time.Duration) (err error) {
 	return nil
 }
 
-// ask tells the worker one thing and returns its answer, a word and what follows.
-// The caller has the turn.
+// ask sends the worker one order and returns its answer, a word and the rest. The
+// caller has the turn.
 func (w *lineWorker) ask(format string, args ...any) (word, rest string) {
 	if w.err == nil {
 		_, w.err = fmt.Fprintf(w.in, format+"\n", args...)
@@ -156,7 +158,7 @@ func (w *lineWorker) ask(format string, args ...any) (word, rest string) {
 // end closes the worker's stdin, by which it ends.
 func (w *lineWorker) end() { w.in.Close() }
 
-// workByLines claims until it is told to finish.
+// workByLines claims until it is ordered to finish.
 func (w *worker) workByLines() {
 	ttl := w.Run.TTL
 	for going := true; going && !w.finishing(); {
@@ -181,13 +183,13 @@ func (w *worker) workByLines() {
 	}
 }
 
-// byLines makes a claim and holds what it gets for so long. It reports whether the
-// worker can be told more.
+// byLines makes a claim and holds it for d. It reports whether the worker can get
+// more orders.
 func (w *worker) byLines(verb string, name Name, bound, d time.Duration) bool {
 	w.lines.turn.Lock()
 	defer w.lines.turn.Unlock()
 	w.claimByLines(verb, name, bound, d)
-	if err := w.lines.err; err != nil && err != errWrongLine { // nobody hears this of one that was killed
+	if err := w.lines.err; err != nil && err != errWrongLine { // not reported for a killed worker
 		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, err, w.lines.died())})
 	}
 	return w.lines.err == nil
@@ -224,7 +226,7 @@ func (w *worker) claimByLines(verb string, name Name, bound, d time.Duration) {
 	}
 }
 
-// wrongLine tells that the run cannot go on.
+// wrongLine reports that the run cannot go on.
 func (w *worker) wrongLine(want, said string) {
 	w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker answered %q where %s was expected", strings.TrimSpace(said), want)})
 	w.lines.end()

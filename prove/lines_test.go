@@ -67,7 +67,7 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 }
 
 // A worker that ends, says nothing sensible, or is not there is told of: it is no proof.
-func TestAWorkerByLinesThatDoesNotWorkIsToldOf(t *testing.T) {
+func TestAFailingWorkerByLinesIsReported(t *testing.T) {
 	t.Parallel()
 	for says, script := range map[string]string{
 		"ended by itself":           "echo ready; read -r line; echo granted",
@@ -139,7 +139,7 @@ func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 }
 
 // One that says nothing, and does not end when its stdin does, is not waited for.
-func TestAWorkerByLinesThatIsNeverReadyIsToldOf(t *testing.T) {
+func TestAWorkerByLinesThatIsNeverReadyIsReported(t *testing.T) {
 	out, says, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

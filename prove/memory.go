@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Memory excludes nobody outside of its process, so there the processes of a run
-// are groups of goroutines, each with an engine of its own, and the link that is
-// made bad is between the engine and the store.
+// Memory excludes only within its process, so there the processes of a run are
+// groups of goroutines, each with an engine of its own, and the faulty link is
+// between the engine and the store.
 
 // memoryFaults are those that a group can have.
 var memoryFaults = []Fault{restart, cut, halfCut, latency, jitter, reset}

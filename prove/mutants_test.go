@@ -21,7 +21,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 			all = append(all, mutant.Broken{Name: m.name, Pkg: "prove", Test: test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 		}
 	}
-	add("TestASlowLinkIsSlowUntilItIsMended", wrong{"a slow reply stays slow", "prove-slow-ends", mutant.Delete()})
+	add("TestASlowLinkIsSlowUntilItIsRestored", wrong{"a slow reply stays slow", "prove-slow-ends", mutant.Delete()})
 	add("TestEachCheckFindsWhatItIsFor",
 		wrong{"a deadline ends nothing", "judge-deadline-ends-nothing", mutant.Return("min(c.lost, c.release, c.died)")},
 		wrong{"a told loss ends nothing", "judge-deadline-ends-nothing", mutant.Return("min(c.until, c.release, c.died)")},
@@ -68,14 +68,14 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"that the parent stood still is no stall", "judge-parent-stood-still-stall", mutant.Value("append(l.stalls, v.parent[:0]...)")},
 		wrong{"a stall counts for each who tells of it", "judge-stall-counts-each-tells", mutant.Cond("n > 0 && s.from < 0")},
 	)
-	add("TestWhatAStoreLacksIsNotCheckedAndAllElseIs",
+	add("TestOnlyWhatAStoreLacksIsNotChecked",
 		wrong{"a hold that was lost lasted until then", "judge-hold-lost-lasted-until", mutant.Return("true")},
 		wrong{"a hold without a deadline may have ended at any time", "judge-hold-lost-lasted-until", mutant.Return("c.until != never")},
 		wrong{"no deadline is one at the start", "judge-deadline-start", mutant.Cond("c.until < 0")},
 		wrong{"no token is the token 0", "judge-lock-room-any", mutant.Cond("s.sum+a.weight > limit || (a.token <= s.last || whole && a.token <= s.any)")},
 		wrong{"what is lacked is checked", "judge-lacked-checked", mutant.Return("len(l.checks) > 9")},
 	)
-	add("TestTooLittleIsNoProof",
+	add("TestTooFewEventsAreNoProof",
 		wrong{"a run without faults is proof", "judge-run-without-faults-proof", mutant.Expr(`add(false, "no fault struck")`)},
 		wrong{"a fault that met nothing is one", "judge-fault-met-nothing", mutant.Stmt("f.Faults[string(e.Fault)]++")},
 		wrong{"a run without waits is proof", "judge-run-without-waits-proof", mutant.Expr(`add(false && !v.Run.Peer, "nobody ever waited")`)},
@@ -96,7 +96,7 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"the verdict has all reasons", "prove-verdict-is-one-line", mutant.Cond("true")},
 		wrong{"what was not judged is not said", "prove-verdict-says-not-judged", mutant.Cond("len(v.NotJudged) > 9")},
 	)
-	add("TestThePageShowsWhoHeldWhoWaitedAndWhatWasWrong",
+	add("TestThePageShowsHoldersWaitersAndViolations",
 		wrong{"overlaps are not marked", "prove-overlaps-are-marked", mutant.Cond("sum > 9*n.Limit")},
 	)
 	add("TestTheWindowOfAViolationHasOnlyWhatMatters",
@@ -105,15 +105,15 @@ func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 		wrong{"a fault that was on is not shown", "judge-fault-over-shown", mutant.Value("inside || false")},
 	)
 	for test, m := range map[string]wrong{
-		"TestTheFaultsEndWhenAllThatIsLateHasArrived":                 {"the faults end before what is late has arrived", "prove-calm-after-late", mutant.Stmt("_ = by")},
-		"TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger": {"a deadline that could not be read is believed", "judge-deadline-could-read-believed", mutant.Cond("!ahead && h.until < 0")},
-		"TestAParentThatIsSlowToHearIsAStall":                         {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
-		"TestAPlaceThatCountsFromASessionMayLapseSooner":              {"a place counts from its ask", "judge-place-counts-from-session", mutant.Delete()},
-		"TestAPlaceThatPollsTellOfIsTheSame":                          {"polls keep no place", "judge-polls-keep-places", mutant.Cond("a != nil && false")},
-		"TestOfAStoreWithoutPositionsItIsKnownWhoWaited":              {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},
-		"TestAPageOfManyGrantsStaysSmallAndShowsEachMoment":           {"each bar is drawn", "judge-each-bar-drawn", mutant.Cond(`o.Class == "" && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin`)},
-		"TestAConnectionPastTheProxiesFailsTheRun":                    {"nobody looks where connections go", "judge-nobody-looks-where-connections", mutant.Cond("!c.own(addr) && told[addr]")},
-		"TestWhatAStoreLacksIsNotInTheWorkload":                       {"names of slots on a store without", "judge-names-slots-store-without", mutant.Return("len(r.leftOut(func(l leaving) bool { return l.mode == mode+mode })) == 0")},
+		"TestTheFaultsEndWhenAllThatIsLateHasArrived":       {"the faults end before what is late has arrived", "prove-calm-after-late", mutant.Stmt("_ = by")},
+		"TestALeaseLostBeforeItIsReadIsNotExtended":         {"a deadline that could not be read is believed", "judge-deadline-could-read-believed", mutant.Cond("!ahead && h.until < 0")},
+		"TestAParentThatReadsLateIsAStall":                  {"a parent that is slow is no stall", "judge-parent-slow-stall", mutant.Cond("now < began")},
+		"TestAPositionThatCountsFromASessionMayLapseSooner": {"a place counts from its ask", "judge-place-counts-from-session", mutant.Delete()},
+		"TestAPositionConfirmedByPollsIsTheSame":            {"polls keep no place", "judge-polls-keep-places", mutant.Cond("a != nil && false")},
+		"TestWaitersOfAStoreWithoutPositionsAreKnown":       {"who waits without a position is not noted", "judge-waits-without-place-noted", mutant.Cond("err != nil || c.Try")},
+		"TestAPageOfManyGrantsStaysSmallAndShowsEachMoment": {"each bar is drawn", "judge-each-bar-drawn", mutant.Cond(`o.Class == "" && b.X < o.X+o.W && b.X+b.W <= o.X+2*thin && o.W < 2*thin`)},
+		"TestAConnectionPastTheProxiesFailsTheRun":          {"nobody looks where connections go", "judge-nobody-looks-where-connections", mutant.Cond("!c.own(addr) && known[addr]")},
+		"TestTheWorkloadUsesOnlyWhatAStoreHas":              {"names of slots on a store without", "judge-names-slots-store-without", mutant.Return("len(r.leftOut(func(l leaving) bool { return l.mode == mode+mode })) == 0")},
 	} {
 		add(test, m)
 	}

@@ -13,7 +13,7 @@ import (
 type way struct {
 	// open opens the store with all its connections made by dial.
 	open func(rawURL string, dial Dial) (store.Store, error)
-	// network says that there are such connections, whose links can be bad.
+	// network says that there are such connections, whose links can have faults.
 	network bool
 	// driver is how much longer than its context an operation can take.
 	driver time.Duration
@@ -29,20 +29,19 @@ type way struct {
 //
 //	{"etcd", func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) }},
 //
-// open makes the store from the URL so that the driver makes all its
-// connections by the [Dial] that it is given: pgx has Config.DialFunc, the MySQL
-// driver RegisterDialContext, gRPC WithContextDialer, ZooKeeper's client
-// WithDialer, NATS CustomDialer, MongoDB's SetDialer. The connection is not
-// secured yet: a driver that does that itself is given it as it is. Nobody has
-// to say which addresses there are. Whatever is dialed, be it in the URL or
-// told by the server (a member of a cluster, a new primary), has a proxy of its
-// own in each process, made by the parent when it is first dialed; of several,
-// a fault strikes one or all. Each process looks at the connections that it has,
-// and one that does not go to such a proxy fails the run. Closing the store
-// frees the client too.
+// open makes the store from the URL so that the driver makes all its connections by the
+// [Dial] that it is given: pgx has Config.DialFunc, the MySQL driver
+// RegisterDialContext, gRPC WithContextDialer, ZooKeeper's client WithDialer, NATS
+// CustomDialer, MongoDB's SetDialer. The connection is not secured yet: a driver that
+// does that itself is given it as it is. The addresses need not be listed. Each dialed
+// address, from the URL or from the server (a member of a cluster, a new primary), has
+// a proxy of its own in each process, made by the parent when it is first dialed; of
+// several, a fault strikes one or all. Each process checks its connections, and one
+// that does not go to such a proxy fails the run. Closing the store frees the client
+// too.
 //
-// driver is how much longer than its context an operation may take, because the
-// driver heeds none while it dials or reads; 0 if it does.
+// driver is how much longer than its context an operation may take, because the driver
+// ignores contexts while it dials or reads; 0 if it does not.
 var ways = map[string]way{
 	"mem":    {open: asItIs, groups: true},
 	"file":   {open: asItIs},

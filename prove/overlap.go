@@ -97,8 +97,8 @@ func (j *judge) tokens() {
 	j.register()
 }
 
-// register: a use that the fence refused was made by one who had no right to
-// it any more.
+// register: a use that the fence refused was made by a claim that no longer
+// had the right to it.
 func (j *judge) register() {
 	excused := j.voids(exclusion)
 	at := map[key]*claim{}
@@ -118,11 +118,10 @@ func (j *judge) register() {
 	}
 }
 
-// order: of two that waited for a name, or of one that waited and one that came
-// after it, the first to have a position was granted first. Tokens are drawn in
-// the order of the grants. Where each owner draws its own (the store lacks
-// PromiseDrawn or PromiseNotificationToken), those that a release has let in together do so in any order:
-// then only two that exclude each other are judged.
+// order: of two that waited for a name, or of one that waited and one that came after it, the first to
+// have a position was granted first. Tokens are drawn in the order of the grants. If each owner draws its
+// own (the store lacks PromiseDrawn or PromiseNotificationToken), claims that a release has granted
+// together draw in any order: then only two that exclude each other are judged.
 func (j *judge) order() {
 	excused := j.voids(order)
 	for _, name := range slices.Sorted(maps.Keys(j.byName)) {
@@ -134,9 +133,9 @@ func (j *judge) order() {
 				claims = append(claims, c)
 			}
 		}
-		// From the largest token down: whoever has a smaller one than a claim
-		// must not have come after that claim had its position.
-		firsts := map[int64]*claim{} // of those with larger tokens, by weight, the one that had its place first
+		// From the largest token down: a claim with a smaller token than another must
+		// not have come after that other had its position.
+		firsts := map[int64]*claim{} // of those with larger tokens, by weight, the one that had its position first
 		for _, c := range slices.Backward(claims) {
 			j.Judged++
 			var first *claim
@@ -163,8 +162,8 @@ func (j *judge) order() {
 	}
 }
 
-// A call may take that much longer than its context, besides what a bare timer
-// in its process was late.
+// A call may take that much longer than its context, plus the delay of a bare
+// timer in its process.
 const slack = time.Second
 
 // bounded: no claim or upgrade takes longer than its context, no release or
@@ -198,12 +197,12 @@ func (j *judge) bounded() {
 	}
 }
 
-// A loss may be told that much later than by a bare timer: on a busy machine a
-// process has stalls of a tenth of a second that it does not notice.
+// A loss may be reported that much later than by a bare timer: on a busy
+// machine a process has stalls of a tenth of a second that it does not notice.
 const tellBy = 200 * time.Millisecond
 
-// told: when the deadline of a lease passes, its loss is told.
-func (j *judge) told() {
+// reported: when the deadline of a lease passes, its loss is reported.
+func (j *judge) reported() {
 	for _, c := range j.claims {
 		if c.over == never || c.release < c.over {
 			continue
@@ -227,7 +226,7 @@ func (j *judge) told() {
 // takenBy is how long after the last fault every name can be taken.
 func takenBy(ttl time.Duration) time.Duration { return ttl + 2*time.Second }
 
-// takenBy is that of the run. Where workers are asked by lines nobody sees how long a busy machine keeps them.
+// takenBy is that of the run. The delays of workers by lines on a busy machine are not measured.
 func (r *Run) takenBy() time.Duration {
 	if r.Lines { //mutant:judge-lines-take-longer
 		return takenBy(r.TTL) + 8*time.Second
@@ -236,8 +235,8 @@ func (r *Run) takenBy() time.Duration {
 }
 
 // live: after the last fault every name can be taken within the TTL and two
-// seconds, whoever waits is answered, and as long after all have ended the store
-// has nothing left.
+// seconds, each waiter is answered, and as long after all have ended the store
+// has no entries left.
 func (j *judge) live() {
 	if j.calm == never {
 		j.Not = "the run did not come to its end"

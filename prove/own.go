@@ -20,9 +20,9 @@ import (
 // of Store, Locks and Lines says how the processes of a run come to it. The
 // value must be the same in the program that calls Prove and in its workers.
 type Own struct {
-	// Name is what the report calls it, such as "our lock on Redis". Of a Store
-	// it may be empty: its Description has a name. Of several in one program each
-	// needs another: a worker knows by it which of them it works with.
+	// Name is the lock's name in the report, such as "our lock on Redis". For a
+	// Store it may be empty: its Description has a name. Several in one program
+	// need different names: a worker selects its lock by the name.
 	Name string
 
 	// Store opens your implementation of the contract of package store. All that
@@ -34,23 +34,24 @@ type Own struct {
 	// connections must be made by dial: a connection past it fails the run.
 	Locks func(url string, ttl time.Duration, dial Dial) (*Locks, error)
 
-	// Lines is a command, with its arguments, that works with the lock as it is
-	// told by lines on its stdin, and answers on its stdout. It can be written in any
-	// language; docs/proof.md has the lines.
+	// Lines is a command, with its arguments, that uses the lock as lines on its
+	// stdin say, and answers on its stdout. It can be written in any language;
+	// docs/proof.md describes the lines.
 	Lines []string
 
-	// Silent says that the deadline of a Lease of Locks is a guess by which nobody
-	// has to stop: a hold lasts until it is released or its loss is told. Only
-	// check 4, which is about telling losses, uses the deadline then.
+	// Silent says that the deadline of a Lease of Locks is only an estimate: a
+	// hold lasts until it is released or its loss is reported. Then only check 4,
+	// which is about reporting losses, uses the deadline.
 	Silent bool
 }
 
 // Locks are a user's own locks in one process. Lock is called from several goroutines
 // at once.
 type Locks struct {
-	// Lock takes the lock of the name; others wait until it is theirs or ctx
-	// ends, and with try they fail at once. An error because somebody else has
-	// the lock must match holdfast.ErrHeld, and one because ctx ended its Err.
+	// Lock takes the lock of the name: it waits until the lock is free or ctx
+	// ends; with try it fails at once if the lock is held. An error because the
+	// lock is held must match holdfast.ErrHeld, and one because ctx ended must
+	// match its Err.
 	Lock func(ctx context.Context, name string, try bool) (*Lease, error)
 	// Close frees what Locks has opened; nil: nothing.
 	Close func() error
@@ -59,15 +60,15 @@ type Locks struct {
 // A Lease is a lock of a user's own that was obtained. Its functions are called from
 // several goroutines at once.
 type Lease struct {
-	// Token is the fencing token; 0: the lock has none.
+	// Token is the fencing token; 0: the lock has no tokens.
 	Token int64
-	// Deadline is until when the lock may be relied on as things are, which moves
-	// with each renewal; nil, or the zero time: nobody can tell, and a hold lasts
-	// until it is released or its loss is told. It is called again and again, and
-	// must answer at once: it is what the process knows, and not what the server says.
+	// Deadline is until when the lock is held unless it is renewed; it moves with each
+	// renewal. nil, or the zero time: unknown, and a hold lasts until it is released
+	// or its loss is reported. It is called often, and must return at once: it is the
+	// process's own knowledge, without asking the server.
 	Deadline func() time.Time
-	// Lost is closed when the lock's user learns that it was lost; nil: nobody
-	// tells.
+	// Lost is closed when the lock's user learns that it was lost; nil: losses are
+	// not reported.
 	Lost <-chan struct{}
 	// Release gives the lock back, and may not be nil. An error because it was lost
 	// before must match holdfast.ErrLost.
@@ -79,8 +80,8 @@ type Lease struct {
 const workerVar = "HOLDFAST_PROVE_WORKER"
 
 // Worker makes this process a worker of a run of this lock if Prove has started it
-// as one: then it works until it is told to end, and exits. Otherwise it returns at
-// once. Call it first in main, or in TestMain, for each Own that there is.
+// as one: then it works until it is ordered to end, and exits. Otherwise it returns
+// at once. Call it first in main, or in TestMain, for each Own.
 func (o *Own) Worker() {
 	if name, is := os.LookupEnv(workerVar); !is || name != o.Name {
 		return
@@ -162,8 +163,8 @@ func (o *Own) check() string {
 	return ""
 }
 
-// way is how the processes come to it. What of an operation its driver keeps
-// going past a context is not known: as much as ours may need is allowed.
+// way is how the processes reach it. It is unknown how long its driver goes on
+// after a context has ended: as much as holdfast's drivers need is allowed.
 func (o *Own) way(rawURL string) way {
 	// Not by url.Parse, which knows no list of hosts.
 	_, rest, _ := strings.Cut(rawURL, "://")
@@ -179,7 +180,7 @@ func (o *Own) description() *store.Description {
 	return &store.Description{Store: o.Name, MinTTL: time.Millisecond}
 }
 
-// faults are those that a store to which there is such a way can be met with.
+// faults are those that can strike a store of this way.
 func (w *way) faults() []Fault {
 	switch {
 	case w.groups:

@@ -37,7 +37,7 @@ func TestAStoreOfTheUsersOwnIsProved(t *testing.T) {
 	}
 }
 
-func TestAnOwnThatCannotBeMeantIsToldOf(t *testing.T) {
+func TestAnInvalidOwnIsRefused(t *testing.T) {
 	t.Parallel()
 	for says, own := range map[string]*Own{
 		"has 0 of":    {Name: "a"},

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// brokenPlainly says of each check what it means that it failed, for somebody who has never
-// seen a lock.
+// brokenPlainly says for each check what its failure means, for a reader who has never seen
+// a lock.
 var brokenPlainly = map[check]string{
 	exclusion: "Two workers had the same lock at the same time. What the lock guards can be damaged then: done twice, or half by one and half by the other.",
 	tokens:    "The numbers (tokens) that show which write is too late were wrong. A late write would be accepted, or a correct one refused.",
 	linear:    "The answers that the workers got contradict each other: no correct lock could have given them.",
-	told:      "A worker did not learn in time that it had lost its lock. It would continue to work without it.",
+	reported:  "A worker did not learn in time that it had lost its lock. It would continue to work without it.",
 	live:      "A lock stayed taken although nobody had it any more. Everything that waits for it would stop.",
 	order:     "Workers did not get the lock in the order in which they asked. One that waits can be overtaken again and again.",
 	bounded:   "A call took much longer than it was allowed to. The program that makes it would hang.",
 }
 
-// plain is the verdict for somebody who has never seen a lock, a sentence or two a
-// line. The first line is the verdict itself.
+// plain is the verdict for a reader who has never seen a lock, a sentence or two
+// per line. The first line is the verdict itself.
 func (r *Report) plain() []string {
 	v, run, f := r.Verdict, &r.Run, &r.Verdict.Figures
 	lines := []string{r.headline(),
@@ -82,7 +82,7 @@ func (r *Report) headline() string {
 	switch {
 	case v.wrong(exclusion):
 		return "Not proved: two had this lock at the same time."
-	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(told) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
+	case v.broke && !v.wrong(tokens) && !v.wrong(linear) && !v.wrong(reported) && !v.wrong(order): // that a name is stuck, or a call, may be of the break
 		return "Not proved: the test itself went wrong. It says nothing about the lock."
 	case len(v.Violations) > 0:
 		return "Not proved: this lock broke a promise."
@@ -103,7 +103,7 @@ func (v *Verdict) wrong(c check) bool {
 	return false
 }
 
-// longestOverlap is of those that are told in full.
+// longestOverlap is the longest of those that are reported in full.
 func (v *Verdict) longestOverlap() (most time.Duration) {
 	for _, w := range v.Violations {
 		if check(w.Check) == exclusion {

@@ -26,20 +26,20 @@ type Options struct {
 	Processes int           // how many there are at a time, at least 2; 0: 6
 	Names     int           // how many names they fight for; 0: 3
 	Mode      string        // mutex, rw, slots, upgrade or mixed; empty: mixed
-	Faults    []Fault       // nil: all that this store can be met with; empty: none
+	Faults    []Fault       // nil: all that are possible with this store; empty: none
 	Seed      uint64        // of all that is drawn at random
 	// Dense is for many grants: each process has nine workers, three for each of
 	// three names, and holds are shorter. The faults are the same.
 	Dense bool
 	// Wide is for many claims at once: each process has twenty workers, most of
-	// which soon give up, beside a hold that lasts as long as the process. It is
+	// which soon give up, during a hold that lasts as long as the process. It is
 	// meant for some sixty names.
 	Wide bool
 	Out  string // directory for the history and the reports; empty: none
 
-	// Own is a lock of your own, which is proved instead of a store of ours; URL
-	// is what its functions are given then. Where it has a host, the links of the
-	// processes to it are among the faults.
+	// Own is a lock of your own, which is proved instead of a store of holdfast;
+	// URL is passed to its functions. If URL has a host, the faults include the
+	// links of the processes to it.
 	Own *Own
 
 	// Command is a process that calls Child, or that of Own, with its stdin and
@@ -48,11 +48,11 @@ type Options struct {
 	Command func() *exec.Cmd
 
 	// Progress is called about every second of the run, and must return soon; nil:
-	// nobody wants to know.
+	// not called.
 	Progress func(Progress)
 
-	// Offset is by how much the wall clocks of the processes are off at most.
-	// It is for tests, whose processes are built to heed offsetVar.
+	// Offset is the largest error of the processes' wall clocks. It is for tests,
+	// whose processes use offsetVar.
 	Offset time.Duration
 
 	// Server does a fault to the store, and what it returns ends it. It is for
@@ -172,8 +172,8 @@ func (r *run) prepare(ctx context.Context) error {
 	return err
 }
 
-// floor is the number of grants with fewer of which a run is no proof. A run for
-// longer must have more of them: so one whose locks are stuck is none.
+// floor is the least number of grants for a proof. A longer run must have more:
+// so a run whose locks are stuck is no proof.
 func floor(o *Options, peer bool) int {
 	rate := 5 // a second
 	if o.Mode == "upgrade" || peer || len(o.Server) > 0 {
@@ -205,7 +205,7 @@ func (r *run) closeSoon() {
 	}
 }
 
-// name makes up the names, which nobody else uses.
+// name makes up unused names.
 func (r *run) name(bad func(string, ...any) error) error {
 	modes := map[string][]string{"mutex": {"mutex"}, "rw": {"rw"}, "slots": {"slots"}, "upgrade": {"upgrade"}, "mixed": {"rw", "mutex", "slots"}}[r.o.Mode]
 	if modes == nil {
@@ -229,13 +229,13 @@ func (r *run) name(bad func(string, ...any) error) error {
 const (
 	// reachWithin is how long a store that is there may take to be opened and to answer first.
 	reachWithin = 3500 * time.Millisecond
-	// longestOwn is the longest TTL that is tried where none is asked for.
+	// longestOwn is the longest TTL that is tried if none is asked for.
 	longestOwn = 10 * time.Second
 )
 
-// reach takes and releases a name: a store that does not work at all is not
-// proved wrong by that. It must answer first by then. Where no TTL is asked for (free) and the server grants
-// none so short, as one of etcd does that elects slowly, a longer one is taken.
+// reach takes and releases a name: a store that does not work at all is not judged. It must first answer
+// within by. If no TTL is asked for (free) and the server grants none so short, as an etcd with slow
+// elections, a longer one is used.
 func (r *run) reach(ctx context.Context, d *store.Description, free bool, by time.Time) (err error) {
 	o := holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
 	if r.run.lease() > 0 { // to connect may take longer than that, and an ask gives up then
@@ -264,8 +264,7 @@ func (r *run) reach(ctx context.Context, d *store.Description, free bool, by tim
 	}
 }
 
-// answers is the error if nobody listens at the store's address, or nothing comes from there by
-// then.
+// answers returns an error if the store's port is closed, or it sends nothing within by.
 func (r *run) answers(ctx context.Context, by time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, by) //mutant:prove-silence-ends-it
 	defer cancel()
@@ -284,9 +283,9 @@ func (r *run) answers(ctx context.Context, by time.Time) error {
 	}
 }
 
-// ask asks the store something until it answers or refuses the connection. It gives back what
-// nobody has, which leaves nothing behind. A store of sessions knows by itself that nobody has
-// that: it is asked for a name.
+// ask calls the store until it answers or refuses the connection. It releases a hold that does
+// not exist, which leaves nothing behind. A store of sessions answers that without its server:
+// it is asked for a name.
 func (r *run) ask(ctx context.Context) error {
 	for {
 		var err error
@@ -331,7 +330,9 @@ type shared struct{ store.Store }
 func (shared) Close() error { return nil }
 
 // TellLosses implements [store.LossTeller] for those that are.
-func (s shared) TellLosses(told func(store.ID, error)) { s.Store.(store.LossTeller).TellLosses(told) }
+func (s shared) TellLosses(report func(store.ID, error)) {
+	s.Store.(store.LossTeller).TellLosses(report)
+}
 
 // record writes the history to a file as it comes in.
 func (r *run) record() error {

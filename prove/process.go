@@ -31,12 +31,12 @@ type process struct {
 	killed   int       // how many of its lives were killed, or came before one that was
 	cmd      *exec.Cmd // nil: it is a group of goroutines
 	in       io.WriteCloser
-	gone     chan struct{} // closed when the life is over and all that it told was read
-	ended    bool          // as it was told
+	gone     chan struct{} // closed when the life has ended and all its events were read
+	ended    bool          // as ordered
 }
 
-// A link is what is between a process and the store: it is good until it is
-// struck, and again once it is mended. mend returns how much the fault met.
+// A link is the connection between a process and the store: it is good until a
+// fault strikes it, and again after mend. mend returns how much the fault met.
 type link interface {
 	strike(f Fault, delay time.Duration)
 	mend() int
@@ -98,9 +98,9 @@ func (p *process) begin() error {
 		p.read(out, life)
 		err := wait()
 		p.mu.Lock()
-		told := p.ended
+		ordered := p.ended
 		p.mu.Unlock()
-		if !told {
+		if !ordered {
 			p.r.add(Event{Do: failed, Proc: p.n, Life: life, Text: fmt.Sprintf("process %d ended by itself: %v", p.n, err)})
 		}
 	}()
@@ -128,7 +128,7 @@ func (p *process) offset(cmd *exec.Cmd) {
 	p.r.add(Event{Do: mended, Proc: p.n, Life: p.life, Fault: offset, Hits: 1})
 }
 
-// send tells the process something. One that has died does not hear it.
+// send sends the process an order. A dead one does not receive it.
 func (p *process) send(c *command) {
 	line, err := json.Marshal(c)
 	if err != nil {
@@ -140,8 +140,8 @@ func (p *process) send(c *command) {
 	in.Write(append(line, '\n'))
 }
 
-// read takes in what the process tells, until it has died. A line that was cut
-// off by that is none.
+// read reads the events of the process, until it has died. A line cut off by
+// that does not count.
 func (p *process) read(out io.Reader, life int) {
 	lines := bufio.NewReaderSize(out, 1<<16)
 	for {
@@ -189,8 +189,8 @@ func (p *process) expectEnd() {
 	p.ended = true
 }
 
-// kill ends the process at once. It is noted before: nobody holds anything who
-// may be dead.
+// kill ends the process at once. It is noted before: a process that may be
+// dead holds nothing.
 func (p *process) kill() {
 	p.expectEnd()
 	p.mu.Lock()
@@ -207,15 +207,15 @@ func (p *process) kill() {
 	<-gone
 }
 
-// isDead reports whether that life of a worker by lines was ended: what is told of
-// it then is that it does not answer.
+// isDead reports whether that life of a worker by lines was ended: then it is
+// reported as not answering.
 func (p *process) isDead(life int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.r.run.Lines && p.killed > life
 }
 
-// end tells the process to end, and reports whether it has.
+// end orders the process to end, and reports whether it has.
 func (p *process) end(probes []string, patience time.Duration) bool {
 	p.send(&command{Finish: true, Probe: probes})
 	p.mu.Lock()
@@ -272,9 +272,9 @@ type register struct {
 	read         map[key]int // how many there were when a hold of the whole name read
 }
 
-// use does what the event asks for, notes in it what came of it, and returns
-// the number. The event happens now. Harm is done by who writes though the fence
-// refuses him, and by who writes and did not read what was written last.
+// use does what the event asks for, notes its outcome in it, and returns the
+// number. The event happens now. Harm is a write that the fence refuses, and a
+// write by a process that has not read the last write.
 func (r *registers) use(e *Event, now func() time.Duration) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

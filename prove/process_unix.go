@@ -13,8 +13,8 @@ func freeze(p *os.Process) error { return signalAll(p, syscall.SIGSTOP) }
 func thaw(p *os.Process) error   { return signalAll(p, syscall.SIGCONT) }
 func endAll(p *os.Process) error { return signalAll(p, syscall.SIGKILL) }
 
-// signalAll signals a process and its group, of which it is the leader. One that
-// has ended is waited for by then, and its number may be another's.
+// signalAll signals a process and its group, of which it is the leader. An ended
+// one was waited for by then, and its number may be another's.
 func signalAll(p *os.Process, s syscall.Signal) error {
 	if err := p.Signal(syscall.Signal(0)); err != nil {
 		return err

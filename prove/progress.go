@@ -25,11 +25,11 @@ func (p Progress) String() string {
 	return fmt.Sprintf("%v of %v: %d grants, %d faults, %s", p.Elapsed.Round(time.Second), p.For, p.Grants, p.Faults, found)
 }
 
-// progressEvery is how often progress is told. To look takes time that grows with the
-// history, and must not be a load.
+// progressEvery is how often progress is reported. A look takes time that grows with
+// the history, and must not be a load.
 const progressEvery = time.Second
 
-// progress tells how far the run is until stop is closed.
+// progress reports how far the run is until stop is closed.
 func (r *run) progress(began time.Duration, stop <-chan struct{}) {
 	for pause := progressEvery; ; {
 		select {
@@ -45,8 +45,8 @@ func (r *run) progress(began time.Duration, stop <-chan struct{}) {
 	}
 }
 
-// soFar looks at the history as it is. A process that is stopped tells late what
-// it saw, a release above all: what is wrong is looked for only in what is old enough.
+// soFar judges the present history. A stopped process reports its events late, above
+// all a release: so only old enough events are judged.
 func (r *run) soFar() Progress {
 	h := r.history()
 	p := Progress{For: r.o.For}

@@ -176,7 +176,7 @@ func init() {
 	ways["past"] = past
 }
 
-func TestWhatAStoreLacksIsNotInTheWorkload(t *testing.T) {
+func TestTheWorkloadUsesOnlyWhatAStoreHas(t *testing.T) {
 	t.Parallel()
 	o := options("less:"+t.TempDir(), 1)
 	o.For, o.Out = time.Second, t.TempDir()
@@ -233,7 +233,7 @@ func TestARunWithoutFaultsIsNoProof(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRunIsToldBeforeItBegins(t *testing.T) {
+func TestAnImpossibleRunIsRefusedBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string]func(*Options){
 		"cannot be proved":  func(o *Options) { o.URL = "secret:x" },

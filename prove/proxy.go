@@ -10,7 +10,7 @@ import (
 )
 
 // A proxy is the link between one process and one address of the store: it
-// passes everything on, until it is told to be bad.
+// passes everything on, until a fault strikes it.
 type proxy struct {
 	l        net.Listener
 	network  string
@@ -86,7 +86,7 @@ func (p *proxy) mend() (hits int) {
 	return p.hits
 }
 
-// add keeps a connection until remove, unless none may be made now.
+// add keeps a connection until remove, unless new ones are not allowed now.
 func (p *proxy) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +179,7 @@ func (p *proxy) pass(to net.Conn, piece []byte, reply bool) error {
 	return err
 }
 
-// meet is what becomes of a piece; empty: nothing.
+// meet is the fault that strikes a piece; empty: none.
 func (p *proxy) meet(reply bool) (f Fault, delay time.Duration, mended <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -64,7 +64,7 @@ func ask4(c net.Conn, s string) (string, error) {
 	return string(b[:n]), err
 }
 
-func TestACutLinkPassesNothingUntilItIsMended(t *testing.T) {
+func TestACutLinkPassesNothingUntilItIsRestored(t *testing.T) {
 	p, c := linked(t)
 	p.strike(cut, 0)
 	if b, err := ask4(c, "ping"); err == nil {
@@ -84,7 +84,7 @@ func TestACutLinkPassesNothingUntilItIsMended(t *testing.T) {
 	}
 }
 
-func TestAHalfCutLinkKeepsRepliesUntilItIsMended(t *testing.T) {
+func TestAHalfCutLinkKeepsRepliesUntilItIsRestored(t *testing.T) {
 	p, c := linked(t)
 	p.strike(halfCut, 0)
 	if _, err := c.Write([]byte("ping")); err != nil {
@@ -151,7 +151,7 @@ func TestAResetComesInTheMiddleOfAReply(t *testing.T) {
 }
 
 // A long reply that was under way when its link was slow arrives as soon as that is over.
-func TestASlowLinkIsSlowUntilItIsMended(t *testing.T) {
+func TestASlowLinkIsSlowUntilItIsRestored(t *testing.T) {
 	t.Parallel()
 	p, _ := linked(t)
 	p.strike(slow, 0)

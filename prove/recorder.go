@@ -14,8 +14,8 @@ import (
 type recorder struct {
 	store.Store
 	place time.Duration
-	// waits says that nobody has a place in this store: an ask that is refused
-	// is noted as one, so that it is known who waited.
+	// waits says that the store has no positions: a refused ask is noted as one,
+	// so that it is known which claims waited.
 	waits bool
 	now   func() time.Duration
 	tell  func(Event)
@@ -27,7 +27,7 @@ type recorder struct {
 // asked is what is known of a claim until it is released.
 type asked struct {
 	first time.Duration // when it was first sent
-	kept  time.Duration // until when its position is kept at least; 0: it has none
+	kept  time.Duration // until when its position is kept at least; 0: no position
 }
 
 func newRecorder(s store.Store, place time.Duration, now func() time.Duration, tell func(Event)) *recorder {
@@ -92,7 +92,8 @@ func (r *recorder) Ask(ctx context.Context, c store.Claim) (store.Answer, error)
 	return answer, err
 }
 
-// recordedPolls are those of a recorder. One that tells of a position has found it, and keeps it as an ask does.
+// recordedPolls are those of a recorder. A poll that returns a position has found it, and keeps it as an ask
+// does.
 type recordedPolls struct {
 	of store.Poller
 	r  *recorder
@@ -115,8 +116,8 @@ func (p recordedPolls) Poll(ctx context.Context, c store.Claim) (store.Answer, e
 }
 
 // TellLosses implements [store.LossTeller] for those that are.
-func (r *recorder) TellLosses(told func(store.ID, error)) {
-	r.Store.(store.LossTeller).TellLosses(told)
+func (r *recorder) TellLosses(report func(store.ID, error)) {
+	r.Store.(store.LossTeller).TellLosses(report)
 }
 
 // Release implements [store.Store].

@@ -43,7 +43,7 @@ func (s *earlier) Poll(ctx context.Context, c store.Claim) (store.Answer, error)
 }
 
 // Who polls, and is told that it has its place, does not ask.
-func TestAPlaceThatPollsTellOfIsTheSame(t *testing.T) {
+func TestAPositionConfirmedByPollsIsTheSame(t *testing.T) {
 	s := &earlier{memstore.New(), 10 * time.Second}
 	defer s.Close()
 	var events []Event
@@ -68,7 +68,7 @@ func TestAPlaceThatPollsTellOfIsTheSame(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatCountsFromASessionMayLapseSooner(t *testing.T) {
+func TestAPositionThatCountsFromASessionMayLapseSooner(t *testing.T) {
 	s := &earlier{memstore.New(), 50 * time.Second}
 	defer s.Close()
 	var events []Event
@@ -95,7 +95,7 @@ func TestAPlaceThatCountsFromASessionMayLapseSooner(t *testing.T) {
 	}
 }
 
-func TestOfAStoreWithoutPositionsItIsKnownWhoWaited(t *testing.T) {
+func TestWaitersOfAStoreWithoutPositionsAreKnown(t *testing.T) {
 	s := &teller{Store: memstore.New()}
 	defer s.Close()
 	var events []Event

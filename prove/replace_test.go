@@ -185,7 +185,7 @@ func (p *couple) replaced(seed uint64) *Options {
 
 // With as many replicas as there are, a fail-over voids nothing: whoever was
 // told of an upgrade is alone, whoever takes the place of the primary.
-func TestUpgradesThatReplicasConfirmSurviveEachFailOver(t *testing.T) {
+func TestConfirmedUpgradesSurviveEachFailOver(t *testing.T) {
 	t.Parallel()
 	for name, start := range newest {
 		t.Run(name, func(t *testing.T) {

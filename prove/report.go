@@ -134,8 +134,8 @@ func visible(text string) string {
 // lastLine is how long the last line of the report is at most, in characters.
 const lastLine = 160
 
-// verdict is the last line of the report. It says PROVED alone only if each check had
-// something to judge. Why a check had not is in it if there is room, and else in the lines above.
+// verdict is the last line of the report. It says PROVED alone only if each check had something
+// to judge. Why a check had nothing is in it if it fits, and otherwise in the lines above.
 func (r *Report) verdict() string {
 	v, text := r.Verdict, "PROVED, for the faults above"
 	switch {

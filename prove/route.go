@@ -10,7 +10,7 @@ import (
 
 // A Dial makes a connection to an address of the store, as that of a net.Dialer
 // does. In a process of a run the connection goes through that process's own
-// proxy for the address, whoever told it.
+// proxy for the address.
 type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // routes are the proxies that a process knows of. It asks its parent, once, for
@@ -71,17 +71,17 @@ func (c *child) own(addr string) bool {
 	return false
 }
 
-// patrol tells of each connection of this process that goes past its proxies,
-// but for those that it was born with.
+// patrol reports each connection of this process that goes past its proxies,
+// except inherited ones.
 func (c *child) patrol(born []string, stop <-chan struct{}) {
-	told := map[string]bool{}
+	known := map[string]bool{}
 	for _, addr := range born {
-		told[addr] = true
+		known[addr] = true
 	}
 	for {
 		for _, addr := range peers() {
-			if !c.own(addr) && !told[addr] { //mutant:judge-nobody-looks-where-connections
-				told[addr] = true
+			if !c.own(addr) && !known[addr] { //mutant:judge-nobody-looks-where-connections
+				known[addr] = true
 				c.tell(Event{Do: astray, Text: addr})
 			}
 		}
@@ -93,8 +93,9 @@ func (c *child) patrol(born []string, stop <-chan struct{}) {
 	}
 }
 
-// via is the address of the process's proxy for what it dials, which is made
-// if there is none yet. A fault of the link that is on strikes it too.
+// via is the address of the process's proxy for an address that it dials; the
+// proxy is made if there is none yet. A present fault of the link strikes it
+// too.
 func (p *process) via(to string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,10 +47,10 @@ type run struct {
 	err    error // of the file
 }
 
-// Prove runs the processes and the faults and judges what came of it. A promise that was
-// not kept is no error: it is in the Verdict. An error without a Report says that there was
-// no run; it matches [store.ErrInvalid] if that is because of the options. An error with
-// a Report says that the history or a report could not be written to Options.Out.
+// Prove runs the processes and the faults and judges the history. A promise that was not
+// kept is no error: it is in the Verdict. An error without a Report says that there was no
+// run; it matches [store.ErrInvalid] if that is because of the options. An error with a
+// Report says that the history or a report could not be written to Options.Out.
 func Prove(ctx context.Context, o *Options) (*Report, error) {
 	filled := *o // its defaults will be
 	o = &filled
@@ -187,7 +187,7 @@ const startBy = time.Minute
 // takes to start them is no time of the run. One that does not begin is found
 // when it does not end.
 func (r *run) gather(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, startBy+endBy) // one that is late is told of by then
+	ctx, cancel := context.WithTimeout(ctx, startBy+endBy) // a late one is reported by then
 	defer cancel()
 	for _, p := range r.processes {
 		select {
@@ -198,8 +198,8 @@ func (r *run) gather(ctx context.Context) {
 	}
 }
 
-// endAll ends what is left of the processes and their links, and all that goes
-// on beside them.
+// endAll ends the remaining processes and their links, and all goroutines of
+// the run.
 func (r *run) endAll() {
 	defer r.beside.Wait()
 	defer close(r.over)
@@ -217,8 +217,8 @@ func (r *run) endAll() {
 	}
 }
 
-// strikeAll does faults until the time is over, and returns when all have
-// ended. The seed says which, to whom, when and for how long.
+// strikeAll makes faults until the time has passed, and returns when all have
+// ended. The seed decides which, to which process, when and for how long.
 func (r *run) strikeAll(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.For)
 	defer cancel()
@@ -277,7 +277,7 @@ func (r *run) victim(rng *rand.Rand) *process {
 }
 
 // stopAtFirst ends the run when the history so far has a violation, and still
-// has it a while later: a process that is stopped tells late what it had seen.
+// has it a while later: a stopped process reports its events late.
 func (r *run) stopAtFirst(ctx context.Context, cancel func()) {
 	type what struct {
 		check int

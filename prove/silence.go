@@ -69,8 +69,8 @@ func (r *run) arrived() {
 	time.Sleep(by - r.now()) //mutant:prove-calm-after-late
 }
 
-// deliver sends the late requests of a pair whose client has gone, and leaves the
-// server the time to work on them.
+// deliver sends the late requests of a pair whose client has closed, and leaves
+// the server time to work on them.
 func (p *proxy) deliver(x *pair) {
 	if len(x.requests) == 0 {
 		return

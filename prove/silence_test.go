@@ -103,7 +103,7 @@ func TestTheFaultsEndWhenAllThatIsLateHasArrived(t *testing.T) {
 }
 
 // What is late arrives after the client was reset, a piece at a time.
-func TestWhatIsLateArrivesAfterTheReset(t *testing.T) {
+func TestDelayedBytesArriveAfterTheReset(t *testing.T) {
 	addr, heard := sink(t)
 	p, err := newProxy("tcp", addr, 1)
 	if err != nil {

@@ -45,7 +45,7 @@ func (s *rightStore) wide(t *testing.T, url string, seed uint64) *Options {
 var usuallyWide = []string{"Redis", "etcd", "ZooKeeper", "NATS"}
 
 // Many claims at once, most of them soon given up, beside a hold that lasts as long as its process.
-func TestManyClaimsBesideALastingHoldAreProved(t *testing.T) {
+func TestManyClaimsDuringALastingHoldAreProved(t *testing.T) {
 	t.Parallel()
 	for _, s := range provable {
 		if !testserver.Nightly() && !slices.Contains(usuallyWide, s.name) {

@@ -77,7 +77,7 @@ func upgradeable(w *worker, l *holdfast.Locker, name string, _, _ int64) taking 
 // at the last fault, that it is served after it.
 func waitFor(ttl time.Duration) time.Duration { return 3 * takenBy(ttl) }
 
-// work claims until it is told to finish.
+// work claims until it is ordered to finish.
 func (w *worker) work() {
 	for !w.finishing() {
 		name := w.names[w.rng.IntN(len(w.names))]
@@ -178,7 +178,7 @@ func (w *worker) choose(mode string) *deed {
 	for i := range deeds {
 		d := &deeds[i]
 		if mode == "upgrade" && d.verb == "upgradeable" && w.Proc%3 != 1 {
-			continue // or one who waits for that would keep readers out
+			continue // or a waiting upgrade would block readers
 		}
 		if strings.Contains(d.modes, mode) && w.Run.hasDeed(d.verb) && (w.users == nil || d.verb == "lock" || d.verb == "try") {
 			if sum += d.share; w.rng.IntN(sum) < d.share {
@@ -217,17 +217,17 @@ type holding struct {
 	name   Name
 	weight int64
 	raced  bool
-	until  time.Duration // the newest deadline that was told
+	until  time.Duration // the newest reported deadline
 	ended  chan struct{} // closed when it is about to be released
 }
 
-// take makes a claim and tells what came of it.
+// take makes a claim and reports its outcome.
 func (w *worker) take(verb string, name Name, weight int64, bound time.Duration, raced bool, f taking) *holding {
 	op := int(w.ops.Add(1))
 	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if w.rng == nil || w.rng.IntN(2) == 0 { // the engine knows of an end that comes by itself
+	if w.rng == nil || w.rng.IntN(2) == 0 { // the engine notices the end of a context by itself
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, bound)
 		defer stop()
@@ -248,7 +248,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	h := &holding{lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
 	var ahead bool
 	if h.until, ahead = w.deadline(l); !ahead && h.until > at { //mutant:judge-deadline-could-read-believed
-		h.until = at // it was over before it could be read: from when on is not known
+		h.until = at // it had ended before it could be read: since when is unknown
 	}
 	e := Event{Do: got, At: at, Op: op, Token: l.Token(), ID: l.ID(), Until: h.until, Raced: raced}
 	if w.users == nil {
@@ -277,8 +277,8 @@ func classify(err error) string {
 	return "other"
 }
 
-// deadline is the lease's deadline, and whether it is ahead. A reading in the
-// middle of which the process stood still is repeated: it would be too early.
+// deadline is the lease's deadline, and whether it is ahead. A read during
+// which the process was stopped is repeated: it would be too early.
 func (w *worker) deadline(l lease) (until time.Duration, ahead bool) {
 	for {
 		before := w.now()
@@ -293,8 +293,8 @@ func (w *worker) deadline(l lease) (until time.Duration, ahead bool) {
 	}
 }
 
-// watch tells how the deadline moves, when a bare timer for it fires, when the
-// loss is told, and if a lease that was over is valid again.
+// watch reports how the deadline moves, when a bare timer for it fires, when
+// the loss is reported, and if an ended lease is valid again.
 func (w *worker) watch(h *holding) {
 	look := time.NewTicker(max(w.Run.TTL/20, 5*time.Millisecond))
 	defer look.Stop()
@@ -304,10 +304,10 @@ func (w *worker) watch(h *holding) {
 		timer.Stop()
 		look.Stop()
 	}
-	told := h.Lost()
+	lostCh := h.Lost()
 	for gone := false; ; {
 		select {
-		case <-told:
+		case <-lostCh:
 			w.tell(Event{Do: lost, Op: h.op})
 			return
 		case <-h.ended:
@@ -322,7 +322,7 @@ func (w *worker) watch(h *holding) {
 			h.until, gone = deadline, false
 			w.tell(Event{Do: until, At: at, Op: h.op, Until: deadline})
 			timer.Reset(deadline - w.now())
-		case !ahead && !gone && at >= h.until && told != nil && (w.users != nil || !h.Valid()):
+		case !ahead && !gone && at >= h.until && lostCh != nil && (w.users != nil || !h.Valid()):
 			gone = true
 			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
 			look.Reset(time.Millisecond)
@@ -407,7 +407,7 @@ func (w *worker) reenter(h *holding) {
 	inner.Release()
 }
 
-// upgrade makes the hold the only one, and most times lets readers in again.
+// upgrade makes the hold the only one, and usually downgrades it again.
 func (w *worker) upgrade(h *holding) {
 	before := w.moment(2 * time.Millisecond)
 	if h.name.Mode == "upgrade" { // long enough for the rest to happen under another fault
@@ -438,7 +438,7 @@ func (w *worker) upgrade(h *holding) {
 	}
 }
 
-// giveBack releases the lease and tells how it came out.
+// giveBack releases the lease and reports the outcome.
 func (w *worker) giveBack(h *holding) {
 	w.tell(Event{Do: release, Op: h.op})
 	close(h.ended)

@@ -33,7 +33,7 @@ func (gone) Valid() bool             { return false }
 func (g gone) Lost() <-chan struct{} { return g.lost }
 func (gone) Release() error          { return nil }
 
-func TestALeaseThatWasOverBeforeItCouldBeReadIsNotTakenForLonger(t *testing.T) {
+func TestALeaseLostBeforeItIsReadIsNotExtended(t *testing.T) {
 	var told bytes.Buffer
 	c := &child{job: job{Run: Run{TTL: time.Second}}, w: &told}
 	c.seen = &recorder{asks: map[store.ID]*asked{}}
@@ -68,7 +68,7 @@ func (p *slowPipe) Write(b []byte) (int, error) {
 	return p.Buffer.Write(b)
 }
 
-func TestAParentThatIsSlowToHearIsAStall(t *testing.T) {
+func TestAParentThatReadsLateIsAStall(t *testing.T) {
 	var p slowPipe
 	c := &child{w: &p}
 	c.tell(Event{Do: started})
@@ -79,7 +79,7 @@ func TestAParentThatIsSlowToHearIsAStall(t *testing.T) {
 	}
 }
 
-func TestTheRegisterTellsWhoseWriteWasWrong(t *testing.T) {
+func TestTheRegisterNamesTheWrongWriter(t *testing.T) {
 	type step struct {
 		op            int
 		token         int64

@@ -159,8 +159,8 @@ func (s *Store) version(info string) store.Finding {
 	return f
 }
 
-// role reports whether the server takes writes, and who would take its place. In
-// a cluster a replica is as it should be.
+// role reports whether the server takes writes, and which server would replace
+// it. In a cluster a replica is no problem.
 func (s *Store) role(info string) store.Finding {
 	f := store.Finding{About: "role", Found: redisinfo.Field(info, "role") + ", " + redisinfo.Replicas(info)}
 	if redisinfo.Field(info, "role") == "slave" {
@@ -212,10 +212,10 @@ func neverSaves(answer *redis.MapStringStringCmd) bool {
 // keepAFile has a server keep an append-only file.
 const keepAFile = "redis-cli CONFIG SET appendonly yes\nredis-cli CONFIG REWRITE"
 
-// persistence says what a restart loses. That it loses something is no
-// warning: Describe says so of every Redis. That it loses all is one, also where an
-// operator restarts the server in good order. With replicas it is worse: they follow a
-// primary that comes back empty, and forget all as well.
+// persistence says what a restart loses. Losing something is not a warning: Describe
+// says so of every Redis. Losing everything, even in an orderly restart, is a warning.
+// With replicas it is worse: they follow a primary that comes back empty, and forget
+// all as well.
 func (s *Store) persistence(info string, neverSaves bool) store.Finding {
 	f := store.Finding{About: "persistence", Found: "an append-only file: a restart loses what was not synced to it (appendfsync)"}
 	switch redisinfo.Field(info, "aof_enabled") {

@@ -77,7 +77,7 @@ func TestTheCheckFindsThatTheMemoryIsFull(t *testing.T) {
 	}
 }
 
-func TestTheCheckTellsVersionRolePersistenceAndClock(t *testing.T) {
+func TestTheCheckReportsVersionRolePersistenceAndClock(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)
@@ -153,7 +153,7 @@ func TestDangersOfPersistenceAreFound(t *testing.T) {
 	}
 }
 
-func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
+func TestACheckWithoutRightsIsNoFailure(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	less := slices.DeleteFunc(rights(t), func(r string) bool { return r == "+info" })
@@ -172,7 +172,7 @@ func TestWhatAUserMayNotAskForIsNoFailure(t *testing.T) {
 }
 
 // The check tells a user who may not lock, and changes nothing to find that out.
-func TestWhoMayNotLockIsFound(t *testing.T) {
+func TestAUserWithoutLockRightsIsFound(t *testing.T) {
 	t.Parallel()
 	for name, start := range versions {
 		t.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestWhoMayNotLockIsFound(t *testing.T) {
 }
 
 // Who may not subscribe is told what an administrator can run when it subscribes.
-func TestWhoMayNotSubscribeIsToldByWatch(t *testing.T) {
+func TestAUserWhoCannotSubscribeGetsAdviceFromWatch(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	s := storeOn(t, user(t, server, "deaf", append(rights(t), "-subscribe")...), nil)
@@ -252,7 +252,7 @@ func TestAServerThatIsAwayIsFound(t *testing.T) {
 	}
 }
 
-func TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther(t *testing.T) {
+func TestTheCheckReadsEachClusterServerAndItsClock(t *testing.T) {
 	t.Parallel()
 	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
 	s := storeOn(t, clusterClient(t, masters), nil)

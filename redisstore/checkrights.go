@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// rights reports whether this user may lock. It sends the commands without which there is
-// no lock, in a form that changes nothing: the server looks whether the user may run them
-// before all else. Only HSET is not among them, as it cannot be run without writing. ACL DRYRUN
-// would tell the same, to who has the right to ask for it, which no lock needs.
+// rights reports whether this user may lock. It sends the commands that locks need, in a form
+// that changes nothing: the server checks first whether the user may run them. HSET is not
+// among them, as it cannot be run without writing. ACL DRYRUN would return the same, but needs
+// a right that locks do not.
 func (s *Store) rights(ctx context.Context, server redis.Cmdable) store.Finding {
 	f := store.Finding{About: "rights", Found: "this user may run the commands that locks need"}
 	pipe := server.Pipeline()
-	me := store.NewProcess() // nobody listens for it
+	me := store.NewProcess() // no process listens for it
 	key := s.key("holdfast doctor " + me.String())
 	for _, args := range [][]any{
 		{"evalsha", strings.Repeat("0", 40), 1, key}, {"eval", "return 0", 1, key},
@@ -95,7 +95,7 @@ func (s *Store) grant(rights ...string) string {
 	return strings.Join(args, " ")
 }
 
-// quoted is a word as a shell takes it for one.
+// quoted is a word quoted for a shell.
 func quoted(word string) string {
 	plain := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+-_.:@/|", r)

@@ -9,12 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// reloadTime bounds one attempt to find out which server has which names: one
-// that asks a server which is gone for good is given up for the next, which
-// asks another.
+// reloadTime bounds one attempt to find out which server has which names: an
+// attempt that asks a dead server is given up for the next, which asks
+// another.
 const reloadTime = time.Second
 
-// reloadPause is between two such attempts at least, however many commands fail.
+// reloadPause is the least time between two such attempts, however many commands
+// fail.
 const reloadPause = 100 * time.Millisecond
 
 // lane is the lane of the key's server. On a cluster each has its own, so that
@@ -59,7 +60,8 @@ func (s *Store) masters(ctx context.Context) ([]*redis.Client, error) {
 
 // reload has the client find out which server has which names now, once a
 // server did not answer or says that it is not the one. The client does so by
-// itself only where it repeats a command, which it does not for ours.
+// itself only when it repeats a command, which it does not for those of a
+// Store.
 func (s *Store) reload() {
 	if _, ok := s.client.(*redis.ClusterClient); !ok || s.ctx.Err() != nil || !s.reloading.CompareAndSwap(false, true) {
 		return
@@ -68,7 +70,7 @@ func (s *Store) reload() {
 		defer s.reloading.Store(false)
 		ctx, cancel := context.WithTimeout(s.ctx, reloadTime)
 		defer cancel()
-		s.masters(ctx) // if in vain, the next failure tries again
+		s.masters(ctx) // if that fails, the next failure tries again
 		select {
 		case <-time.After(reloadPause):
 		case <-s.ctx.Done():

@@ -22,7 +22,7 @@ const syncTime = 1500 * time.Millisecond
 // A destination is a server that a pipeline goes to.
 type destination struct {
 	server redis.UniversalClient
-	asking bool // the name is on its way there, and the server must be told that we know
+	asking bool // the name is moving there, and the command must be sent with ASKING
 }
 
 // sendConfirmed is send for a Store whose grants replicas are to confirm, or the
@@ -102,9 +102,9 @@ func (s *Store) redirected(ctx context.Context, c *command) (destination, bool) 
 	return destination{}, false
 }
 
-// pipeline sends the commands to one server, and leaves in each its outcome: of
-// one that tells of something which is ours, only if enough replicas have it, and
-// it is on the server's disk where that is asked for.
+// pipeline sends the commands to one server, and sets the outcome of each. A
+// grant or a renewal counts only if enough replicas have it, and if it is on the
+// server's disk when Durable is set.
 func (s *Store) pipeline(ctx context.Context, to destination, commands []*command) {
 	if err := s.canSync(ctx, to.server); err != nil { //mutant:redis-durable-asked-before
 		for _, c := range commands {

@@ -109,7 +109,7 @@ func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
 // The replica is connected, and hangs: what was written since then is on the
 // primary alone, whoever wrote it. Each is told on a connection that has
 // written nothing yet.
-func TestNothingIsToldAsOursThatAReplicaWhichHangsHasNot(t *testing.T) {
+func TestAHungReplicaConfirmsNoGrant(t *testing.T) {
 	t.Parallel()
 	onOne := func(start func(testing.TB, ...string) *testserver.Server) func(*testing.T) (func() redis.UniversalClient, []*testserver.Server) {
 		return func(t *testing.T) (func() redis.UniversalClient, []*testserver.Server) {

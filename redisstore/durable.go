@@ -57,7 +57,7 @@ func notSynced(wait *redis.IntSliceCmd, bound time.Duration) error {
 	n, err := wait.Result()
 	switch {
 	case err != nil:
-		return fmt.Errorf("whether it is on the server's disk is not known: %v", err) // of the server's kinds of errors it is none: it is indeterminate
+		return fmt.Errorf("whether it is on the server's disk is not known: %v", err) // not a kind of server error: it is indeterminate
 	case len(n) < 1 || n[0] < 1: //mutant:redis-not-on-disk
 		return fmt.Errorf("it is not on the server's disk within %v (appendfsync always is the quickest)", bound)
 	}

@@ -16,7 +16,7 @@ var syncs = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 // A grant is told once the disk of the primary and the replica have it: with either
 // missing it is indeterminate.
-func TestBesideReplicasADurableStoreNeedsBoth(t *testing.T) {
+func TestADurableStoreNeedsDiskAndReplicas(t *testing.T) {
 	t.Parallel()
 	for name, start := range syncing {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWithoutTheRightToSyncNothingIsAsked(t *testing.T) {
 	mustHold(t, durable(t, user(t, server, "more", append(rights(t), "+waitaof")...), 0), mutex("m"))
 }
 
-func TestTheCheckTellsWhetherAServerCanBeDurable(t *testing.T) {
+func TestTheCheckReportsWhetherAServerCanBeDurable(t *testing.T) {
 	t.Parallel()
 	can := durable(t, clientOf(t, testserver.Redis8(t, syncs...).Addr), 0)
 	for about, want := range map[string]string{"version": "Redis 8", "persistence": "nothing is reported as granted before it is synced"} {

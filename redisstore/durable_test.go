@@ -77,7 +77,7 @@ func TestWhyAServerCannotBeDurable(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOnDiskIsIndeterminate(t *testing.T) {
+func TestAnUnsyncedGrantIsIndeterminate(t *testing.T) {
 	s, err := Open("redis://a?durable=1", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func syncsAsked(t testing.TB, server *testserver.Server) (n int) {
 	return n
 }
 
-func TestWhatADurableStoreHasToldSurvivesARestart(t *testing.T) {
+func TestAnswersOfADurableStoreSurviveARestart(t *testing.T) {
 	for name, start := range syncing {
 		t.Run(name, func(t *testing.T) {
 			server := start(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -144,7 +144,7 @@ func TestWhatADurableStoreHasToldSurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSyncedIsNotTold(t *testing.T) {
+func TestAnUnsyncedAnswerIsNotReturned(t *testing.T) {
 	for name, start := range syncing {
 		t.Run(name, func(t *testing.T) {
 			server := start(t, "--appendonly", "yes", "--appendfsync", "no")

@@ -55,7 +55,7 @@ func (s *Store) corrupt(key string) error {
 	return fmt.Errorf("%w: key %q on %s holds a value that was not written by holdfast, or is damaged: it was not changed; delete it if nothing else uses it", store.ErrCorrupt, key, s.address)
 }
 
-// otherForm is the error of a value of another stored form than ours.
+// otherForm is the error of a value of another stored form.
 func (s *Store) otherForm(key string, have byte) error {
 	where := fmt.Sprintf("key %q on %s", key, s.address)
 	if have >= '0' && have < '0'+version {
@@ -64,5 +64,5 @@ func (s *Store) otherForm(key string, have byte) error {
 	return store.NewerFormError(where, int(have)-'0', version)
 }
 
-// bounds are what the stored form has room for.
+// bounds are the limits of the stored form.
 var bounds = store.Bounds{Min: minTTL, Max: maxTTL, On: "Redis"}

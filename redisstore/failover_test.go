@@ -98,7 +98,7 @@ func queued(t testing.TB, s *Store, name string) {
 	until(t, "one waits", func() bool { return len(state(t, s, name).Entries) == 2 })
 }
 
-func TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf(t *testing.T) {
+func TestAClusterFailOverLosesNoReplicatedLease(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
@@ -191,7 +191,7 @@ func openAt(t testing.TB, url string) *Store {
 	return s
 }
 
-func TestBehindSentinelTheWholeContractHoldsWithReplicasThatConfirm(t *testing.T) {
+func TestTheContractHoldsBehindSentinelWithReplicas(t *testing.T) {
 	t.Parallel()
 	_, url, _ := sentinels(t)
 	storetest.Run(t, func(t *testing.T) store.Store {
@@ -203,7 +203,7 @@ func TestBehindSentinelTheWholeContractHoldsWithReplicasThatConfirm(t *testing.T
 
 // The primary is killed under holders and a waiter; later it comes back, as a
 // replica that refuses to write.
-func TestASentinelFailOverLosesNoLeaseThatTheReplicaHasHeardOf(t *testing.T) {
+func TestASentinelFailOverLosesNoReplicatedLease(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	c, url, watching := sentinels(t)
@@ -235,7 +235,7 @@ func TestASentinelFailOverLosesNoLeaseThatTheReplicaHasHeardOf(t *testing.T) {
 
 // The Sentinel that the client has asked before hangs, and the primary is
 // killed: another Sentinel is asked in time.
-func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
+func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	c, url, watching := sentinels(t)
@@ -280,7 +280,7 @@ func TestASentinelThatHangsKeepsNobodyFromTheNewPrimary(t *testing.T) {
 
 // The primary changes its place with the replica by an operator's order: all
 // stay alive, and connections to the old one stay open.
-func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndNotificationsGoOn(t *testing.T) {
+func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 	t.Parallel()
 	c, url, watching := sentinels(t)
 	s := openAt(t, url)
@@ -337,7 +337,7 @@ func TestWhenAnOperatorSwapsPrimaryAndReplicaLocksAndNotificationsGoOn(t *testin
 
 // The mailbox stays connected to a primary that was cut off, and comes to the
 // one that has taken its place.
-func TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne(t *testing.T) {
+func TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	// Two ways to the servers: where messages are sent follows the fail-over,

@@ -125,7 +125,7 @@ func TestWhenTheAnswersOfAPipelineAreLostEveryRepeatIsRight(t *testing.T) {
 	}
 }
 
-func TestAFrozenServerHoldsUpNobodyBeyondItsContext(t *testing.T) {
+func TestAFrozenServerDelaysNoCallBeyondItsContext(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	s := storeOn(t, clientOf(t, server.Addr, hasty), nil)

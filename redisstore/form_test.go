@@ -57,7 +57,7 @@ func TestOrdinaryNamesCanBeReadInTheirKeys(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOursIsReportedAndLeftAlone(t *testing.T) {
+func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 	s := newShared(t)
 	newest := mutex("what is stored")
 	mustHold(t, s, newest)
@@ -284,7 +284,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	between("many, released", retention, retention+2*time.Hour)
 }
 
-func TestTokensGoOnWhenTheClockOfTheServerIsBehind(t *testing.T) {
+func TestTokensGrowWhenTheClockOfTheServerIsBehind(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	now := time.Now().UnixMicro()

@@ -11,7 +11,7 @@ import (
 )
 
 // A name becomes a hash and a string again: what is freed stays, in its order, until it is given back or expires.
-func TestWhatIsFreedStaysWhateverTheFormOfItsName(t *testing.T) {
+func TestFreedHoldsStayInEachFormOfAName(t *testing.T) {
 	t.Parallel()
 	now, sh := time.Now().UnixMicro(), shape{2, 1}
 	s, err := newStore(clientOf(t, testserver.SharedRedis(t)), apart(), func() int64 { return now }, sh)

@@ -25,7 +25,7 @@ func fill(t testing.TB, client *redis.Client, full bool) {
 }
 
 // What is held goes on and is given back, in each way, and nothing new gets in.
-func TestOnAFullServerLeasesAreRenewedAndGivenBack(t *testing.T) {
+func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 	t.Parallel()
 	for name, start := range versions {
 		t.Run(name, func(t *testing.T) {

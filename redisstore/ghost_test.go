@@ -15,7 +15,7 @@ import (
 // Callers leave while the server stands still with their asks in its hands. When
 // it goes on it grants them, and nobody is there to have them: each is given
 // back once it was answered. Nothing is left that only the TTL would end.
-func TestAnAskCancelledWhileTheServerIsFrozenLeavesNoGhost(t *testing.T) {
+func TestAnAskCanceledOnAFrozenServerLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)

@@ -11,7 +11,7 @@ import (
 
 // Of many that wait the first that asks is heard, whoever asked first, in a string
 // and in trees.
-func TestAmongManyTheFirstThatAsksIsHeard(t *testing.T) {
+func TestOfManyRequestsToGiveUpTheFirstIsReturned(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
 	for _, sh := range []shape{{2, 1}, {3, 2}, usual} {

@@ -11,17 +11,17 @@ import (
 func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 	t.Parallel()
 	const (
-		tooFew  = "TestNothingIsToldAsOursThatTooFewReplicasConfirm"
-		besides = "TestBesideReplicasADurableStoreNeedsBoth"
+		tooFew  = "TestAGrantWithTooFewReplicasIsNotReported"
+		besides = "TestADurableStoreNeedsDiskAndReplicas"
 		written = "TestEachAnswerThatGivesSomethingIsWrittenForIt"
-		full    = "TestOnAFullServerLeasesAreRenewedAndGivenBack/Redis"
+		full    = "TestOnAFullServerLeasesAreRenewedAndReleased/Redis"
 		trees   = "TestDifferential/{2_1}_16"
 		lines   = "TestDifferential/{16_12}_16"
-		room    = "TestRoomThatComesWithoutAnEndIsGiven"
+		room    = "TestSlotsFreedWithoutAnEndAreGranted"
 		kept    = "TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry"
-		first   = "TestAmongManyTheFirstThatAsksIsHeard"
+		first   = "TestOfManyRequestsToGiveUpTheFirstIsReturned"
 		asked   = "TestEachOfManyHoldersIsAsked"
-		freed   = "TestWhatIsFreedStaysWhateverTheFormOfItsName"
+		freed   = "TestFreedHoldsStayInEachFormOfAName"
 		steps   = "TestNoOperationCostsMoreBecauseMoreAreWaiting"
 	)
 	var all []mutant.Broken
@@ -29,14 +29,14 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"who may not lock is not found", "TestWhoMayNotLockIsFound", "redis-rights-are-checked", mutant.Cond("false")},
-		{"a right is granted to nobody", "TestWhoMayNotLockIsFound", "redis-grant-names-its-user", mutant.Line("args := []string{\"redis-cli ACL SETUSER\", \"NAME\"}")},
-		{"who may not subscribe is told nothing", "TestWhoMayNotSubscribeIsToldByWatch", "redis-who-is-deaf-is-told", mutant.Delete()},
-		{"who may not publish is told nothing", "TestWhoMayNotLockIsFound", "redis-waking-is-checked", mutant.Cond("WAS && false")},
+		{"who may not lock is not found", "TestAUserWithoutLockRightsIsFound", "redis-rights-are-checked", mutant.Cond("false")},
+		{"a right is granted to nobody", "TestAUserWithoutLockRightsIsFound", "redis-grant-names-its-user", mutant.Line("args := []string{\"redis-cli ACL SETUSER\", \"NAME\"}")},
+		{"who may not subscribe is told nothing", "TestAUserWhoCannotSubscribeGetsAdviceFromWatch", "redis-who-is-deaf-is-told", mutant.Delete()},
+		{"who may not publish is told nothing", "TestAUserWithoutLockRightsIsFound", "redis-waking-is-checked", mutant.Cond("WAS && false")},
 		{"a server that does not say has a file", "TestDangersOfPersistenceAreFound", "redis-file-unknown", mutant.Line(`case "none":`)},
-		{"one is 1 replicas", "TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther", "redis-one-replica", mutant.Cond("WAS && false")},
+		{"one is 1 replicas", "TestTheCheckReadsEachClusterServerAndItsClock", "redis-one-replica", mutant.Cond("WAS && false")},
 		{"a server that keeps nothing is ok", "TestDangersOfPersistenceAreFound", "redis-nothing-is-kept", mutant.Line("case false:")},
-		{"a replica that lacks grants is ok", "TestOfAClusterTheCheckLooksAtEachServerAndAtTheirClocksBesideEachOther", "redis-replica-that-lacks-grants", mutant.Cond("false")},
+		{"a replica that lacks grants is ok", "TestTheCheckReadsEachClusterServerAndItsClock", "redis-replica-that-lacks-grants", mutant.Cond("false")},
 		{"a full disk is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full", mutant.Cond("false")},
 		{"a snapshot that failed is as good", "TestDangersOfPersistenceAreFound", "redis-disk-full-snapshot", mutant.Cond("false")},
 		{"a primary that comes back empty is ok", "TestDangersOfPersistenceAreFound", "redis-empty-primary", mutant.Cond("WAS && false")},
@@ -50,19 +50,19 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"replicas are waited for longer than the client waits", "TestTheWaitForReplicasEndsBeforeTheClientGivesUp", "redis-wait-bounded", mutant.Value("4 * t")},
 		{"a notification tells what no replica may have", "TestANotificationCarriesNoGrantWhereReplicasMustConfirm", "redis-hint-without-grant", mutant.Cond("s.replicas > 1 || s.durable")},
 		{"a server that cannot sync is asked all the same", "TestDurableIsRefusedWhereTheServerCannot", "redis-durable-asked-before", mutant.Cond("err != nil && false")},
-		{"the disk is not waited for", "TestWhatIsNotSyncedIsNotTold", "redis-disk-is-judged", mutant.Cond("false")},
+		{"the disk is not waited for", "TestAnUnsyncedAnswerIsNotReturned", "redis-disk-is-judged", mutant.Cond("false")},
 		{"beside replicas the disk is not waited for", besides, "redis-disk-is-judged", mutant.Cond("err == nil && s.durable && s.replicas == 0")},
 		{"beside the disk no replica is waited for", besides, "redis-replicas-suffice", mutant.Cond("err == nil && got < int64(s.replicas) && !s.durable")},
-		{"a server that is too old for it is ok", "TestTheCheckTellsWhetherAServerCanBeDurable", "redis-durable-needs-more", mutant.Cond("false")},
-		{"a durable store is told as any", "TestTheCheckTellsWhetherAServerCanBeDurable", "redis-durable-is-said", mutant.Cond("false")},
-		{"a server without a file is ok for it", "TestTheCheckTellsWhetherAServerCanBeDurable", "redis-durable-without-file", mutant.Line("case false:")},
-		{"what is not on disk is told", "TestWhatIsNotOnDiskIsIndeterminate", "redis-not-on-disk", mutant.Line("case len(n) < 0:")},
-		{"a mailbox is content with a ping", "TestAMailboxAtAPrimaryThatWasCutOffIsOpenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
+		{"a server that is too old for it is ok", "TestTheCheckReportsWhetherAServerCanBeDurable", "redis-durable-needs-more", mutant.Cond("false")},
+		{"a durable store is told as any", "TestTheCheckReportsWhetherAServerCanBeDurable", "redis-durable-is-said", mutant.Cond("false")},
+		{"a server without a file is ok for it", "TestTheCheckReportsWhetherAServerCanBeDurable", "redis-durable-without-file", mutant.Line("case false:")},
+		{"what is not on disk is told", "TestAnUnsyncedGrantIsIndeterminate", "redis-not-on-disk", mutant.Line("case len(n) < 0:")},
+		{"a mailbox is content with a ping", "TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne", "redis-mailbox-at-primary", mutant.Value("sub.Ping(ctx, message.Name())")},
 		{"what scripts may not is said by older servers alone", "TestEachListedRightIsNeeded/Redis_8", "redis-denied-texts",
 			mutant.Return(`has(text, "NOPERM", "No permissions", "The user executing the script")`)},
 		{"an idle name is kept for a day", kept, "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond")},
-		{"nobody looks who has taken over", "TestAFailOverOfAClusterServerLosesNoLeaseThatItsReplicaHasHeardOf", "redis-fail-over-looked-for", mutant.Delete()},
-		{"what is sent together is linked to nobody", "TestWhatIsSentTogetherIsLinkedToItsCallers", "redis-joined-in-no-trace", mutant.Line("l.s.exchange(ctx, commands)\n_ = callers")},
+		{"nobody looks who has taken over", "TestAClusterFailOverLosesNoReplicatedLease", "redis-fail-over-looked-for", mutant.Delete()},
+		{"what is sent together is linked to nobody", "TestPipelinedRequestsAreLinkedToTheirCallers", "redis-joined-in-no-trace", mutant.Line("l.s.exchange(ctx, commands)\n_ = callers")},
 		// Of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},
 		{"who may not publish cannot lock", "TestWithoutTheRightToPublishEveryPromiseIsKept", "redis-denied-publish", mutant.Line("redis.call('PUBLISH', channel, e.token .. ' ' .. e.id .. ' ' .. KEYS[1])")},
@@ -119,17 +119,17 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 	t.Parallel()
 	const (
-		abandoned = "TestAHoldThatIsNotRenewedExpiresThoughOthersOfItsSessionGoOn"
+		abandoned = "TestAnUnrenewedHoldExpiresWhileItsSessionGoesOn"
 		ended     = "TestASessionThatHasEndedIsNotRenewed"
-		itself    = "TestWhatASessionCannotKeepIsRenewedByItself"
-		told      = "TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal"
+		itself    = "TestAHoldASessionCannotKeepIsRenewedByItself"
+		reported  = "TestTheFateOfAHoldInASessionIsInItsNextRenewal"
 		outlives  = "TestTheKeyOfANameOutlivesTheSessionOfItsHold"
 		replaced  = "TestASessionIsReplacedInTime"
-		same      = "TestASessionCannotBeToldFromRenewalsOfEachHold"
+		same      = "TestASessionEqualsRenewalsOfEachHold"
 		passing   = "TestSessionsGoOnOnceTheServerTakesWritesAgain/Redis,_"
 		forgot    = "/the_server_came_back_with_an_old_file"
-		grants    = "TestAGrantThatTheServerForgotIsToldAsLostThoughASessionKeptIt" + forgot + ",_in_a_session_of_its_own:_"
-		releases  = "TestAReleaseThatTheServerForgotKeepsNoNameThoughItsSessionGoesOn" + forgot
+		grants    = "TestAForgottenGrantIsLostEvenIfASessionKeptIt" + forgot + ",_in_a_session_of_its_own:_"
+		releases  = "TestAForgottenReleaseKeepsNoNameInALiveSession" + forgot
 		noHold    = "TestARenewalOfNoHoldKeepsNothingInASession/"
 		refused   = "TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves"
 	)
@@ -146,7 +146,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"what was given back and is there again stays in its session", releases, "redis-session-left-goes-on", mutant.Delete()},
 		{"what was forgotten with its session is taken for renewed", grants + "true", "redis-session-gone", mutant.Return("nil")},
 		{"what was forgotten with its session is taken for renewed, beside what was not", grants + "false", "redis-session-gone", mutant.Return("nil")},
-		{"a renewal of a session does not look for its names", told + "/the_name_forgotten", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
+		{"a renewal of a session does not look for its names", reported + "/the_name_forgotten", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
 		{"a session that may keep more is renewed", "TestASessionWithAStrangeAnswerIsNotRenewed", "redis-session-of-a-strange-answer", mutant.Delete()},
 		{"what is lost is in no session", "TestASessionThatMayKeepWhatIsLostIsNotRenewed", "redis-session-left-for-sure", mutant.Cond("true")},
 		{"a session that has ended is renewed", ended, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
@@ -160,17 +160,17 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a renewal with another token keeps what a session has", noHold + "another_token", "redis-session-of-no-hold", mutant.Cond("p.in != nil && p.name != h.Name")},
 		{"a renewal of another name keeps what a session has", noHold + "another_name", "redis-session-of-no-hold", mutant.Cond("p.in != nil && p.token != h.Token")},
 		{"a session keeps what is handed to another process", "TestAHoldGoesToAnotherProcessOutOfASession", "redis-session-of-others", mutant.Cond("false")},
-		{"a hash has sessions", told, "redis-hash-without-sessions", mutant.Delete()},
+		{"a hash has sessions", reported, "redis-hash-without-sessions", mutant.Delete()},
 		{"a name does not outlive its session", outlives, "redis-name-kept-for-session", mutant.Line("local ms = RETENTION + math.ceil((math.max(x + delay, since + keep) - now) / 1000)")},
 		{"a name that is written does not outlive its session", outlives, "redis-name-outlives-session", mutant.Delete()},
 		{"a lock delay is forgotten with its session", "TestALockDelayOutlivesTheLossOfItsSession", "redis-lost-session-covered", mutant.Line("e.covered = math.max((latest or 0) + e.delay, e.since + e.keep)")},
 		{"a hold whose session has ended is given back as if it lived", "TestASessionThatMayKeepWhatIsLostIsNotRenewed/released", "redis-release-of-a-session", mutant.Line("expires = now + 1")},
-		{"a name is kept for its session though it was given back", "TestANameGivenBackOutOfASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
+		{"a name is kept for its session though it was given back", "TestANameReleasedFromASessionIsKeptNoLonger", "redis-release-alone", mutant.Line("local answer = redis.pcall('SET', KEYS[1], head, 'KEEPTTL')")},
 		{"a session that is gone is taken for renewed", "TestAfterAFailOverThatLostASessionItsHoldsGoOn", "redis-session-gone", mutant.Return("nil")},
-		{"an answer that does not come takes all out of their sessions", "TestAConfirmedSessionGoesOnAfterASentinelFailOver", "redis-session-unanswered", mutant.Cond("err != nil && (errors.As(err, &refused) || true)")},
+		{"an answer that does not come takes all out of their sessions", "TestAConfirmedSessionSurvivesASentinelFailOver", "redis-session-unanswered", mutant.Cond("err != nil && (errors.As(err, &refused) || true)")},
 		{"a session takes in what another has", "TestASessionTakesInNothingThatAnotherHas", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},
 		{"a session takes in what others wait for", itself, "redis-session-of-whom", mutant.Line("if id ~= its or token ~= first then return end")},
-		{"a session goes on without a hold, in a long run", "TestWhatIsLostOrComesLateBreaksNoPromiseOfASession", "redis-session-whole", mutant.Cond("len(some) > 0")},
+		{"a session goes on without a hold, in a long run", "TestLostAndLateMessagesBreakNoPromiseOfASession", "redis-session-whole", mutant.Cond("len(some) > 0")},
 		{"an expiry moves back into a session, in a long run", same, "redis-gathers-what-lives", mutant.Line("if flags % 2 == 0 or expires <= now or delay > LIFE * 1000 then return end")},
 		{"what has expired goes into a session, in a long run", same, "redis-gathers-what-lives", mutant.Line("if expires > x or delay > LIFE * 1000 then return end")},
 		{"a session takes in what another has, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-of-whom", mutant.Line("if #s ~= 113 + owner then return end")},
@@ -179,7 +179,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a renewal of a session does not look for its names, in a long run", "TestAServerThatForgotKeepsWhatItPromisesFromThenOn", "redis-session-names-read", mutant.Line("if not s then return 'H' .. struct.pack('<dddI4I4H', 1, 1, 0, 1, 1, 1) end")},
 		{"a session that has ended is renewed, in a long run", same, "redis-session-ended", mutant.Line("if not old or x > latest then return 'L' end")},
 		{"scripts name sessions that others may not read", refused + "/scripts_may_read_no_session_of_others", "redis-session-readable", mutant.Delete()},
-		{"a session that may not be read has ended", "TestWhoMayUseSomeNamesOnlyNeedsToReadTheSessionsOfOthers", "redis-session-unreadable",
+		{"a session that may not be read has ended", "TestAUserOfSomeNamesNeedsToReadForeignSessions", "redis-session-unreadable",
 			mutant.Line("return lasts(redis.pcall('MGET', string.match(KEYS[#KEYS], '^[^{]*') .. string.format('session:%08x%08x', a, b))[1])")},
 		{"a session that was refused is tried each time", refused + "/names_alone_may_be_read", "redis-session-refused", mutant.Delete()},
 		{"a refusal for now turns sessions off", passing + "it_is_full", "redis-session-refused-for-good", mutant.Cond("r.begins")},

@@ -138,7 +138,7 @@ func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestTheUsersClientStaysOpenAndOursIsClosed(t *testing.T) {
+func TestTheUsersClientStaysOpenAndTheStoresIsClosed(t *testing.T) {
 	addr := testserver.SharedRedis(t)
 	client := clientOf(t, addr)
 	if err := storeOn(t, client, nil).Close(); err != nil {

@@ -62,8 +62,8 @@ func (s *Store) answered(answer, what string, c *store.Claim) (store.Answer, err
 	return store.Answer{}, s.strange(what, c.Name, answer)
 }
 
-// refused reads the answer of a refusal: some numbers, and the first of those
-// in the way as they are stored.
+// refused reads the answer of a refusal: some numbers, and the first blocking
+// entries as they are stored.
 func refused(s string) (a store.Answer, ok bool) {
 	var head struct {
 		Now, Last, Left float64
@@ -351,7 +351,7 @@ func (s *Store) done(ctx context.Context, cmd *command, what, name string) error
 	return err
 }
 
-// strange is the error of an answer that none of our scripts gives.
+// strange is the error of an answer that no script returns.
 func (s *Store) strange(what, name, answer string) error {
 	return fmt.Errorf("%w: %s %q on %s: answered with %.40q, which is no answer of this program", store.ErrUnavailable, what, name, s.address, answer)
 }

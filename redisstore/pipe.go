@@ -102,7 +102,7 @@ type lane struct {
 
 // start sends the commands, one pipeline a server; wait has the outcomes.
 func (s *Store) start(ctx context.Context, commands ...*command) {
-	if err := ctx.Err(); err != nil { // nothing is sent for who has left before
+	if err := ctx.Err(); err != nil { // nothing is sent for a caller that has left
 		for _, c := range commands {
 			c.call = done
 			c.SetErr(err)
@@ -142,7 +142,7 @@ func (c *command) wait(ctx context.Context) (string, error) {
 	}
 	v, err := c.Result()
 	if err == nil && v == "" {
-		err = errors.New("the server's answer is empty") // no script of ours says that
+		err = errors.New("the server's answer is empty") // no script returns that
 	}
 	return v, err
 }
@@ -188,8 +188,7 @@ func (l *lane) queue(ctx context.Context, commands []*command) {
 	}
 }
 
-// fly sends what waits, less what nobody waits for any more, until nothing
-// does.
+// fly sends the waiting commands, without abandoned ones, until none is left.
 func (l *lane) fly() {
 	for {
 		l.mu.Lock()

@@ -161,7 +161,7 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 	}
 }
 
-func TestAServerThatForgotTheScriptsIsTaughtThem(t *testing.T) {
+func TestForgottenScriptsAreLoadedAgain(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)

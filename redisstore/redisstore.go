@@ -8,13 +8,12 @@
 // name is one slot of a cluster ("holdfast:{invoice/42}"). In a name the bytes
 // "%", "{" and "}" are written as "%25", "%7B" and "%7D".
 //
-// The key is a string as long as the name has few entries, twelve at most, and a
-// hash from then on until nobody has the name or waits for it.
+// The key is a string while the name has few entries, twelve at most, and a hash from then on until it has no
+// holders and no waiters.
 //
-// The string begins with "hf" and the version of the form, "3". The newest
-// token follows, then the entries in their order; none, when the name is idle.
-// Numbers are little-endian; instants are microseconds of the server's clock.
-// An entry is
+// The string begins with "hf" and the version of the format, "3". The newest token follows, then the entries in
+// their order; none if the name is idle. Numbers are little-endian; instants are microseconds of the server's
+// clock. An entry is
 //
 //	token, since, expires   float64 each; 0, 0 and the end of the position while waiting
 //	id                      32 hexadecimal digits
@@ -33,114 +32,98 @@
 //	                        waiter, and of a hold whose upgrade is pending, why it
 //	                        asks the other holders to give up; with a byte 1
 //	                        before it a hold was broken with now, and blocks
-//	                        nobody
+//	                        no claim
 //
-// The hash has the field "h": what the string begins with, then how many waiters ask the
-// holders to give up (uint32), the weight of all holds (float64), the number of holds and of entries
-// (uint32), the position of the next entry, the earliest end of an entry and the
-// instant up to when the key lives, less the retention (float64), the height of
-// the tree and the length of an id (uint8), and the id of the hold whose upgrade
-// is pending, if one is; then of each limit the limit, how many entries have it and
-// how many of those hold (uint32). Each entry is the field of its id: its position (float64), which grows in
-// the order of the queue, and the entry as above. The field "#" and the position has
-// the id. The field "x" has the holds that were broken with now, each as in the field of an id: no sum,
-// and no other field, counts them. The fields "t", a level, ":" and a number are the nodes of a tree over
-// the positions, 16 children each: of each child the earliest end of an entry
-// (float64), then of each how many entries there are, then how many waiters of those ask the
-// holders to give up (uint32). So an operation
-// reads and writes its own entry, the nodes above it, and the entries that it grants,
-// however many wait.
+// The hash has the field "h": the beginning of the string, then how many waiters ask the holders to give up
+// (uint32), the weight of all holds (float64), the number of holds and of entries (uint32), the position of the
+// next entry, the earliest end of an entry and the instant until which the key lives, less the retention
+// (float64), the height of the tree and the length of an id (uint8), and the id of the hold whose upgrade is
+// pending, if there is one; then for each limit the limit, how many entries have it and how many of those hold
+// (uint32). Each entry is a field named by its id: its position (float64), which grows in the order of the
+// queue, and the entry as above. The field "#" and the position has the id. The field "x" has the holds that
+// were broken with now, each as in the field of an id: no sum, and no other field, counts them. The fields "t",
+// a level, ":" and a number are the nodes of a tree over the positions, 16 children each: of each child the
+// earliest end of an entry (float64), then of each how many entries there are, then how many waiters of those
+// ask the holders to give up (uint32). So an operation reads and writes its own entry, the nodes above it, and
+// the entries that it grants, however many wait.
 //
-// A session keeps holds that were alone on their names when they went into it: in such an entry its id, 8 bytes, is
-// in the place of expires. It is a key of its own, the prefix, "session:" and the id in hexadecimal
-// digits ("holdfast:session:00c0ffee00c0ffee"): a string of "hs1", when the session ends, and
-// when it ends at the latest (float64 each).
+// A session keeps holds that were alone on their names when they went into it: such an entry has the session's
+// id, 8 bytes, in place of expires. It is a key of its own, the prefix, "session:" and the id in hexadecimal
+// digits ("holdfast:session:00c0ffee00c0ffee"): a string of "hs1", when the session ends, and its latest
+// possible end (float64 each).
 //
-// A key lives until a day after the last of its entries has ended, or for as long
-// as [Options].TokenRetention says, by its expiry in Redis; a hash up to a minute longer, and one whose
-// hold was in a session up to two hours. The key of a session lives for four. Notifications are published to the channel of the prefix, "hint:"
-// and the first half of the waiter's id, as "token id key"; behind the token of
-// a block are "+" and its size, and of an upgrade, and of a hold that is asked to be given up, the token is 0.
+// A key lives until a day after the last of its entries has ended, or for as long as [Options].TokenRetention
+// says, by its expiry in Redis; a hash up to a minute longer, and one whose hold was in a session up to two
+// hours. The key of a session lives for four. Notifications are published to the channel of the prefix, "hint:"
+// and the first half of the waiter's id, as "token id key". The token of a block is followed by "+" and the
+// block's size. For an upgrade, and for a hold that is asked to give up, the token is 0.
 //
-// What an election changes (the claims and holds with Announce, see package store) is published to the
-// channel that is called as the key of the name, as an empty message. So is each break.
+// Changes by elections (claims and holds with Announce, see package store) are published as an empty message to
+// a channel with the name of the key. So is each break.
 //
 // # Guarantees
 //
-// The whole rule of package [github.com/holdfast-go/holdfast/store], each operation one
-// script, which runs undisturbed: order, minimum hold, lock delay, slots with several
-// totals, upgrades, asking to give up, blocks of tokens. A TTL is from 100 ms to 365
-// days. Time is the server's (TIME). Tokens of a
-// name strictly increase as long as its key is there, and beyond that as long
-// as the clock of the server that answers is not behind the newest token: it
-// would have to be behind by more than the key has outlived the last entry
-// ([Options].TokenRetention).
+// The whole rule of package [github.com/holdfast-go/holdfast/store], each operation one script, which runs
+// atomically: order, minimum hold, lock delay, slots with several totals, upgrades, asking to give up, blocks of
+// tokens. A TTL is from 100 ms to 365 days. Time is the server's (TIME). Tokens of a name strictly increase
+// while its key exists, and after that while the clock of the answering server is not behind the newest token:
+// it would have to be behind by more than the key has outlived the last entry ([Options].TokenRetention).
 //
-// What Redis forgets is not kept: a restart without an append-only file that is
-// synced on every write, or without [Options].Durable, an eviction or a FLUSHALL can
-// let two hold a name at once until the TTL of the first has passed. The key of a session counts
-// for all that it keeps, up to 500 holds. Check the token where that matters.
+// Holds that Redis forgets are lost: after a restart without an append-only file that is synced on every write,
+// or without [Options].Durable, after an eviction or a FLUSHALL, two can hold a name at once until the TTL of
+// the first has passed. The loss of a session's key loses all that it keeps, up to 500 holds. Check the token
+// where that matters.
 //
 // # Replicas and fail-overs
 //
-// Redis answers before its replicas have heard. So a fail-over, by Sentinel, by
-// a Cluster or by hand, to a replica that had not heard of the newest grants
-// loses them: their holders go on until their next renewal is refused or their lease
-// expires, and meanwhile the name can be granted to another. The other has the larger
-// token, also if the record of the name was lost, unless it was lost and the
-// clock of the new server is behind the newest token as well. A primary that was
-// cut off from its replicas, or that has come back and does not know yet that it has
-// been replaced, goes on granting names that the new one grants too. A holder whose grant
-// was lost learns of it with its next renewal, whether a session keeps its hold or not. A
-// release that was lost keeps its name taken for a TTL, or for three if a session kept
-// the hold.
+// Redis answers before its replicas have received a write. So a fail-over, by Sentinel, by a Cluster or by an
+// operator, to a replica that had not received the newest grants loses them: their holders go on until their
+// next renewal is refused or their lease expires, and meanwhile the name can be granted to another. The other
+// has the larger token, even if the record of the name was lost, unless the clock of the new server is behind
+// the newest token as well. A primary that was cut off from its replicas, or that has come back and does not
+// know yet that it was replaced, goes on granting names that the new one grants too. A holder whose grant was
+// lost learns of it with its next renewal, whether a session keeps its hold or not. A release that was lost
+// keeps its name taken for a TTL, or for three if a session kept the hold.
 //
-// The instants that are stored are of the clock of the server that wrote them. After a
-// fail-over, or when a slot was moved, another server reads them: if its clock is ahead,
-// holds expire so much too early, and if it is behind, so much later. Keep the clocks of
-// all servers in step (holdfast doctor shows them).
+// Stored instants are by the clock of the server that wrote them. After a fail-over, or after a slot was moved,
+// another server reads them: if its clock is ahead, holds expire that much too early, and if it is behind, that
+// much later. Keep the clocks of all servers in step (holdfast doctor shows them).
 //
-// With [Options].Replicas a grant is reported only once so many replicas have it (WAIT),
-// which costs a round trip between servers. With as many as there are, neither
-// a fail-over nor a primary that was cut off grants a name to a second holder; but while
-// fewer are there nothing is granted or renewed, so have one replica more than
-// that if one may fail. WAIT means the memory of the replicas: what a restart of
-// all loses is lost as before, unless [Options].Durable is set beside it: then a
-// grant is on the disk of the server as well before it is reported.
+// With [Options].Replicas a grant is reported only once so many replicas have it (WAIT), which costs a round
+// trip between servers. With as many as there are, neither a fail-over nor a primary that was cut off grants a
+// name to a second holder; but while fewer are connected nothing is granted or renewed, so have one more replica
+// than that if one may fail. WAIT waits for the memory of the replicas: a restart of all servers loses as much
+// as without it, unless [Options].Durable is set too: then a grant is also on the disk of the server before it
+// is reported.
 //
-// On a Cluster each name is one slot, and all of it moves with that. Commands
-// follow redirects, and are joined by server: one that is away holds up nothing
-// of the others. Replicas are never asked, whatever the client's options say. Notifications come by way of any one server,
-// and by way of another soon after that has left. When a server does not answer,
-// the client is made to find out at once which has taken its place. Behind
-// Sentinel that is for go-redis to do. It sticks to a Sentinel that hangs for as
-// long as its questions to that take longer than its DialTimeout: what Open makes
-// has MaxRetries of -1 and a ReadTimeout of 2 s because of that, and so should a
-// FailoverClient that is given to New.
+// On a Cluster each name is in one slot, and moves with it as a whole. Commands follow redirects, and are joined
+// per server: one that is down does not delay the others. Replicas are never read, whatever the client's options
+// say. Notifications come through any one server, and through another one soon after that has left. When a
+// server does not answer, the Store makes the client find out at once which server has replaced it. Behind
+// Sentinel go-redis does that. It stays with a hung Sentinel for as long as its questions to that take longer
+// than its DialTimeout. Because of that a client made by Open has MaxRetries of -1 and a ReadTimeout of 2 s, and
+// so should a FailoverClient that you pass to New.
 //
 // # Operations
 //
-// On one server and behind Sentinel, holds that one call renews, sixteen of one TTL at least, are
-// put into sessions of up to 500. From then on one script renews all of a session by writing that, and only reads the names.
-// A session is renewed only together with everything that it keeps, so each hold expires when it would by
-// itself. What somebody else waits for or shares, has changed, or has a TTL above 15 minutes is renewed
-// by a script and a write of its own, as is all on a Cluster, where the names of a process are on several servers.
+// On one server and behind Sentinel, holds that one call renews, at least sixteen with one TTL, are put into
+// sessions of up to 500. From then on one script renews a session by writing only that, and only reads the
+// names. A session is renewed only together with everything that it keeps, so each hold expires when it would by
+// itself. A hold that has waiters, is shared, has changed, or has a TTL above 15 minutes is renewed by a script
+// and a write of its own, as are all holds on a Cluster, where the names of a process are on several servers.
 //
-// A lone operation goes out at once, on its caller's goroutine and context;
-// go-redis notices the end of that only before it sends, so a server that hangs
-// keeps the caller for as long as the client's ReadTimeout. Concurrent
-// operations are joined into pipelines, at most two under way at a time for
-// each server, on a context of the Store's: a caller that leaves does so at
-// once and disturbs no other. No operation is sent twice unless the server said
-// that it did not run it; the client's own retries are switched off for them.
+// A lone operation goes out at once, on its caller's goroutine and context; go-redis checks that context only
+// before it sends, so a hung server keeps the caller for up to the client's ReadTimeout. Concurrent operations
+// are joined into pipelines, at most two under way at a time for each server, on a context of the Store's: a
+// caller whose context ends returns at once and disturbs no other. No operation is sent twice unless the server
+// said that it did not run it; the client's own retries are switched off for them.
 //
 // # Requirements
 //
-// Redis 6.0 or newer, Valkey 7.2 or newer. A maxmemory-policy of "noeviction"
-// (the default). On a server whose memory is full then (maxmemory) nothing new
-// is granted and nobody begins to wait, which is ErrUnavailable and says why;
-// what is held is renewed, changed and released, and those that wait already are granted. A [redis.Ring] is refused: it moves names to another server
-// when one is away, and then two could hold them.
+// Redis 6.0 or newer, Valkey 7.2 or newer. A maxmemory-policy of "noeviction" (the default). With that, a server
+// whose memory is full (maxmemory) grants nothing new and adds no waiters: the error is ErrUnavailable and says
+// why. Holds are still renewed, changed and released, and those that wait already are granted. A [redis.Ring] is
+// refused: it moves names to another server when one is down, and then two could hold them.
 //
 // # Rights
 //
@@ -154,10 +137,9 @@
 //	+scan                                     to list all names
 //	+info                                     for what is checked at start; without, less is
 //
-// The client also needs +select for a database other than 0, +wait if
-// replicas must confirm, +waitaof if the disk must, and on a cluster +cluster|slots, +command and, while
-// slots are moved, +asking. To log in needs no right. Sentinels must allow
-// +sentinel|get-master-addr-by-name, +sentinel|sentinels, +subscribe and +ping.
+// The client also needs +select for a database other than 0, +wait if replicas must confirm, +waitaof if the
+// disk must, and on a cluster +cluster|slots, +command and, while slots are moved, +asking. Logging in needs no
+// right. Sentinels must allow +sentinel|get-master-addr-by-name, +sentinel|sentinels, +subscribe and +ping.
 //
 // A user may be limited to some names, as with ~holdfast:{jobs*. It then also needs ~holdfast:session:* (not on
 // a cluster): without it an operation on a name is [store.ErrDenied] while the session of another user keeps a hold on it.
@@ -205,31 +187,31 @@ type Options struct {
 	// a brace.
 	Prefix string
 
-	// Replicas is how many replicas must have confirmed a grant, a renewal or a
-	// change of weight before it is reported (WAIT). If they have not within half a
-	// second the outcome is indeterminate: it is asked for again, and in the end given
-	// back. With 0, the default, none is waited for. With the number of all
-	// replicas, a fail-over to any of them loses no hold that was reported; with
-	// fewer, one to a replica that had not confirmed still can.
+	// Replicas is how many replicas must have confirmed a grant, a renewal or a change
+	// of weight before it is reported (WAIT). If they have not within half a second
+	// the outcome is indeterminate: the engine asks again, and in the end releases.
+	// With 0, the default, it waits for none. With the number of all replicas, a
+	// fail-over to any of them loses no reported hold; with fewer, a fail-over to a
+	// replica that had not confirmed still can.
 	Replicas int
 
 	// Durable has a grant, a renewal or a change of weight reported only once it is on
 	// the disk of the server (WAITAOF), so that a restart of the server, or of the
 	// machine, loses none. It needs Redis 7.2 or Valkey 7.2, and an append-only file
-	// (appendonly yes): else each operation is ErrUnsupported. With appendfsync always
-	// it costs a sync; with everysec each grant takes up to a second. What is not
-	// there in time, 1.5 s at most, is indeterminate, as with Replicas.
+	// (appendonly yes): otherwise each operation is ErrUnsupported. With appendfsync
+	// always it costs a sync; with everysec each grant takes up to a second. An
+	// operation that is not on disk in time, 1.5 s at most, is indeterminate, as with
+	// Replicas.
 	Durable bool
 
-	// TokenRetention is how long the newest token of a name is kept after the
-	// last entry of the name has ended: about 150 bytes a name. From 1 minute to
-	// 365 days; 0 means a day (store.TokenRetention). A name that nobody used for
-	// longer goes on with a token from the clock of the server. So keep it longer
-	// than any server's clock can be set back, or be behind that of a server whose
-	// place it takes: with less than that a token can be smaller than an older
-	// one, and a resource that checks tokens lets a late writer in and refuses the
-	// holder. Set the same in all stores that share names: the last
-	// write of a name decides.
+	// TokenRetention is how long the newest token of a name is kept after the last
+	// entry of the name has ended: about 150 bytes a name. From 1 minute to 365
+	// days; 0 means a day (store.TokenRetention). A name unused for longer goes on
+	// with a token from the clock of the server. So keep it longer than any
+	// server's clock can be set back, or be behind that of a server that it
+	// replaces: otherwise a token can be smaller than an older one, and a resource
+	// that checks tokens admits a late writer and refuses the holder. Set the same
+	// in all stores that share names: the last write of a name decides.
 	TokenRetention time.Duration
 
 	// Dialer makes the connections of the client that Open makes, for tunnels
@@ -251,7 +233,7 @@ type Store struct {
 	retention   time.Duration // of tokens
 	replicas    int           // that must confirm
 	durable     bool          // the server's disk must confirm
-	syncs       sync.Map      // the servers that can tell what is on their disk
+	syncs       sync.Map      // the servers that can report what is on their disk
 	confirmTime time.Duration // how long replicas are waited for
 	syncTime    time.Duration // how long the disk is
 	pingEvery   time.Duration // of mailboxes
@@ -260,7 +242,7 @@ type Store struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	watched func() *redisnames.Names // names that somebody watches
+	watched func() *redisnames.Names // watched names
 
 	hasSessions bool // all names are on one server
 	sessions    sessions
@@ -299,10 +281,9 @@ func init() {
 //	redis+cluster://[user:password@]host[:port][,host[:port]…]
 //	redis+sentinel://[user:password@]host[:port][,host[:port]…]/master[/database]
 //
-// or the same with rediss for TLS. The hosts of a cluster are some of its
-// servers, which tell of the others; those behind redis+sentinel are Sentinels,
-// and user and password are those of the servers that they watch. The query may
-// have
+// or the same with rediss for TLS. The hosts of a cluster are some of its servers,
+// which name the others; those of redis+sentinel are Sentinels, and user and
+// password are those of the servers that they watch. The query may have
 //
 //	replicas=n                             Options.Replicas, unless that is set
 //	durable=1                              Options.Durable
@@ -311,9 +292,9 @@ func init() {
 //	skip_verify=true                       of TLS: any certificate will do
 //
 // and the options of [redis.ParseURL], [redis.ParseClusterURL] and
-// [redis.ParseFailoverURL], but those that have replicas asked. Open does no
-// I/O. The error matches store.ErrInvalid and does not show the URL, which may
-// hold a password.
+// [redis.ParseFailoverURL], except those that read from replicas. Open does no I/O.
+// The error matches store.ErrInvalid and does not show the URL, which may hold a
+// password.
 func Open(url string, o *Options) (*Store, error) {
 	var own Options
 	if o != nil {
@@ -427,8 +408,9 @@ func (s *Store) Describe() store.Description {
 // confirms reports whether a grant must be confirmed before it is reported.
 func (s *Store) confirms() bool { return s.replicas > 0 || s.durable }
 
-// Close implements [store.Store]: it ends the mailboxes and waits for what is
-// under way, which the client's timeouts bound. The client of New stays open.
+// Close implements [store.Store]: it ends the mailboxes and waits for
+// operations under way, which the client's timeouts bound. The client of New
+// stays open.
 func (s *Store) Close() (err error) {
 	s.end()
 	if s.own {

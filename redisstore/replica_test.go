@@ -98,7 +98,7 @@ func follows(t testing.TB, primary, replica *testserver.Server) {
 
 // What the package comment says that asynchronous replication can lose, and
 // what it cannot: two can hold a name, and the second has the larger token.
-func TestAFailOverToAReplicaThatHadNotHeardLetsASecondHolderInWithALargerToken(t *testing.T) {
+func TestAnUnreplicatedGrantCanBeGrantedAgainWithALargerToken(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
@@ -139,7 +139,7 @@ func TestAFailOverToAReplicaThatHadNotHeardLetsASecondHolderInWithALargerToken(t
 
 // The token goes down across a fail-over only if the name's record is lost and
 // the new server's clock is behind as well.
-func TestTheTokenGoesDownAcrossAFailOverOnlyIfTheRecordIsLostAndTheClockIsBehind(t *testing.T) {
+func TestATokenDropsOnlyIfTheRecordIsLostAndTheClockBehind(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour / time.Microsecond)
 	for _, recordLost := range []bool{false, true} {
@@ -214,7 +214,7 @@ func indeterminate(t testing.TB, what string, err error) {
 	}
 }
 
-func TestNothingIsToldAsOursThatTooFewReplicasConfirm(t *testing.T) {
+func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	client := clientOf(t, c.primary.Addr)
@@ -332,7 +332,7 @@ func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 
 // A primary that has come back, and has not been told yet that another took its
 // place, has no replica: it tells nobody that they hold anything.
-func TestAPrimaryThatNobodyFollowsGrantsNothingThatReplicasMustConfirm(t *testing.T) {
+func TestAPrimaryWithoutReplicasGrantsNothingThatNeedsThem(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
@@ -387,7 +387,7 @@ func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
 	indeterminate(t, "an ask", err)
 }
 
-func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
+func TestWithoutTheRightToWaitGrantsAreDenied(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	without := confirmed(t, user(t, c.primary, "locks", rights(t)...), 1)
@@ -398,7 +398,7 @@ func TestWithoutTheRightToWaitReplicasAreNotAskedInVain(t *testing.T) {
 	soonHold(t, with, mutex("m"))
 }
 
-func TestTheCheckWarnsOfReplicasThatAreNotThere(t *testing.T) {
+func TestTheCheckWarnsOfMissingReplicas(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	for n, want := range []store.Level{store.LevelWarning, store.LevelOK, store.LevelWarning} {

@@ -274,7 +274,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 
 // A node leaves its cluster in good order, and so goes on answering those who
 // are connected to it. The mailbox that is open there hears nothing any more.
-func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
+func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 	t.Parallel()
 	masters := testserver.RedisCluster(t, 3)
 	s := storeOn(t, clusterClient(t, masters), nil)
@@ -298,7 +298,7 @@ func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
 		})
 		return found
 	}
-	told := func(what string) {
+	reported := func(what string) {
 		t.Helper()
 		until(t, what+" all are told to look", func() bool {
 			select {
@@ -318,7 +318,7 @@ func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
 		r.do(r.clients[i], "CLUSTER", "FORGET", r.ids[leaves])
 	}
 	r.do(r.clients[stays], "CLUSTER", "ADDSLOTSRANGE", from, to)
-	told("after the server left")
+	reported("after the server left")
 	until(t, "the mailbox is at another server", func() bool { return at() != leaves })
 
 	h, w := store.Hold{}, mutex("n")
@@ -348,7 +348,7 @@ func TestAMailboxAtAServerThatLeavesItsClusterIsOpenedElsewhere(t *testing.T) {
 		<-notifications
 	}
 	masters[at()].Kill()
-	told("after the server died")
+	reported("after the server died")
 }
 
 // lockerOn is a locker on the store that renews often, closed when the test ends.

@@ -11,7 +11,7 @@ import (
 
 // The scripts look who is next only if something came free since the last time.
 // Chance seldom brings about the ways that are no end of an entry.
-func TestRoomThatComesWithoutAnEndIsGiven(t *testing.T) {
+func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
 	now := time.Now().UnixMicro()

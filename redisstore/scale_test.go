@@ -216,7 +216,7 @@ func raise(v *atomic.Int64, n int64) {
 // A thousand waiters for as many names that are held elsewhere share one
 // subscription, and ask for their positions a third of the positions' time after the
 // last time and not before, many in one batch. Nothing else is sent.
-func TestScale_AThousandWaitersKeepTheirPositionsInBatchesAndDoNothingElse(t *testing.T) {
+func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 	t.Parallel()
 	const n, third = 1000, 2 * time.Second
 	server := testserver.Redis(t)

@@ -36,9 +36,9 @@ type shape struct{ fanout, fewest int }
 // usual is of every Store but those of tests, which make trees that are higher.
 var usual = shape{fanout: 16, fewest: 12} //mutant:redis-few
 
-// live are the scripts of every Store that keeps tokens for as long as most do.
-// They are made when the first Store is, for programs that have none pay for
-// what is done before main.
+// live are the scripts of every Store with the default TokenRetention. They are
+// made with the first Store, so that programs without one do not pay for them
+// before main.
 var live = sync.OnceValue(func() *scripts { return load(store.TokenRetention, false, usual) })
 
 // load makes the scripts for a retention of tokens. The server spends nothing

@@ -25,23 +25,23 @@ const (
 	fewestTogether = 16
 	// mostTogether is how many a session keeps at most: a script runs undisturbed.
 	mostTogether = 500
-	// sessionLife is when a session ends at the latest, however often it is renewed:
-	// the keys of the names that it keeps live for that much longer, as renewals do
-	// not write them. It is replaced when a quarter of that is left.
+	// sessionLife is the longest life of a session, however often it is renewed: the
+	// keys of the names that it keeps live that much longer, as renewals do not
+	// write them. A session is replaced when a quarter of that is left.
 	sessionLife = 2 * time.Hour
 	// longestTogether is the longest TTL of a hold in a session.
 	longestTogether = sessionLife / 8
-	// leftFor is for how many TTLs a session is renewed once a hold has left it, until it is replaced. A
-	// fail-over, or a crash, can lose the write by which the entry left, though that was answered: then the
-	// session would keep what nobody has.
+	// leftFor is for how many TTLs a session is renewed after a hold has left it, until it is replaced. A
+	// fail-over, or a crash, can lose the answered write by which the entry left: then the session would
+	// keep an entry without an owner.
 	leftFor = 2
 	// apartFor is for how long no session is begun on a server that says that it cannot have one.
 	apartFor = 10 * time.Minute
 )
 
-// A session, as this process knows it. Every entry that names it on the server is
-// of a hold that is counted here: those of which the one answer that began it said so, until
-// an answer says that their entry is elsewhere or gone. Or the session has ended.
+// A session, as this process knows it. Every entry that names it on the server belongs to a
+// hold that is counted here, unless the session has ended: the holds that the answer to its
+// beginning named, until an answer says that their entry is elsewhere or removed.
 type session struct {
 	id    [8]byte
 	ttl   time.Duration
@@ -61,12 +61,12 @@ type sessions struct {
 	swept store.Instant
 }
 
-// A place is what is known of a hold that was renewed together with others.
+// A place is the state of a hold that was renewed together with others.
 type place struct {
 	in    *session
 	name  string        // of the hold that is in it
 	token int64         // and its token
-	again store.Instant // if in none: it could not be put into one, and is not tried before
+	again store.Instant // if in no session: it could not be put into one, and is not tried before this
 }
 
 // A run is the renewal of some holds by one script.
@@ -180,25 +180,25 @@ func (s *Store) renewedTogether(ctx context.Context, r *run, holds []store.Hold,
 	case answer == "L":
 		return r.holds //mutant:redis-session-gone
 	}
-	told := answer[1:]
+	states := answer[1:]
 	for _, i := range r.holds {
 		h := &holds[i]
 		var a store.Answer
-		left, ok := told, false
-		if told != "" && told[0] == 'H' {
-			left, ok = stands(&a, told[1:])
+		left, ok := states, false
+		if states != "" && states[0] == 'H' {
+			left, ok = stands(&a, states[1:])
 		}
 		switch {
 		case answer[0] == 'H' && ok:
-			told = left
+			states = left
 			if r.begins {
 				ss.leave(h.ID, true)
 				ss.of[h.ID] = place{in: r.session, name: h.Name, token: h.Token}
 				r.session.holds++
 			}
 			out[i] = store.Renewal{TTL: h.TTL, Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
-		case answer[0] == 'H' && told != "" && told[0] == 'x':
-			told = told[1:]
+		case answer[0] == 'H' && states != "" && states[0] == 'x':
+			states = states[1:]
 			rest = append(rest, i)
 			if r.begins && ss.of[h.ID].in == nil { //mutant:redis-session-tried-again
 				ss.of[h.ID] = place{again: now.Add(8 * h.TTL)}
@@ -241,8 +241,8 @@ func (ss *sessions) released(h *store.Hold, err error) {
 	ss.leave(h.ID, err == nil && h.Token != 0)
 }
 
-// leave takes a hold out of its session. If it is not sure that the server has done so the session is not
-// renewed any more, as that would keep what nobody has. ss.mu is held.
+// leave removes a hold from its session. Unless the server has surely done so too, the session is no
+// longer renewed, as that would keep an entry without an owner. ss.mu is held.
 func (ss *sessions) leave(id store.ID, sure bool) {
 	switch in := ss.of[id].in; {
 	case in == nil:
@@ -255,7 +255,7 @@ func (ss *sessions) leave(id store.ID, sure bool) {
 	delete(ss.of, id)
 }
 
-// sweep drops what is known of holds that nobody renews any more. ss.mu is held.
+// sweep forgets holds that are no longer renewed. ss.mu is held.
 func (ss *sessions) sweep(now store.Instant) {
 	if now < ss.swept.Add(sessionLife) {
 		return
@@ -263,7 +263,7 @@ func (ss *sessions) sweep(now store.Instant) {
 	ss.swept = now
 	for id, p := range ss.of {
 		if p.in == nil && p.again < now || p.in != nil && p.in.until.Add(sessionLife) < now {
-			delete(ss.of, id) // nobody renews such a session
+			delete(ss.of, id) // such a session is no longer renewed
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // Behind Sentinel a session goes on at the replica that has taken over, where replicas have confirmed it: nothing is lost, nobody
 // else gets in, and no name is written.
-func TestAConfirmedSessionGoesOnAfterASentinelFailOver(t *testing.T) {
+func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 	t.Parallel()
 	c, url, watching := sentinels(t)
 	s, other := openAt(t, url+"?replicas=1"), openAt(t, url)

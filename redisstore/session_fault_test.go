@@ -73,7 +73,7 @@ func TestWhereSessionsAreRefusedHoldsAreRenewedByThemselves(t *testing.T) {
 
 // A user who may use some names only is not refused one for good, or granted it, as somebody else's session keeps it: with the
 // right that the package comment names it is told how the name stands, and without it, that the right is missing.
-func TestWhoMayUseSomeNamesOnlyNeedsToReadTheSessionsOfOthers(t *testing.T) {
+func TestAUserOfSomeNamesNeedsToReadForeignSessions(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	holder := storeOn(t, clientOf(t, server.Addr), nil)
@@ -114,7 +114,7 @@ func TestOnAClusterNoSessionIsTried(t *testing.T) {
 
 // Whoever cannot say that a session began leaves it, and whoever cannot say that it was renewed
 // renews it again.
-func TestWhenTheAnswerOfASessionIsLostItsHoldsGoOn(t *testing.T) {
+func TestHoldsSurviveALostAnswerOfTheirSession(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	p := newProxy(t, server.Addr)

@@ -103,7 +103,7 @@ func (f *fall) takes(s *Store, name string) (h store.Hold, ok bool) {
 
 // A grant that the server forgot is lost to who had it, with his next renewal: though he renews by a session, and whoever has got the name
 // meanwhile keeps it. What the server remembers goes on.
-func TestAGrantThatTheServerForgotIsToldAsLostThoughASessionKeptIt(t *testing.T) {
+func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 	t.Parallel()
 	for how, start := range falls {
 		for _, alone := range []bool{true, false} {
@@ -175,7 +175,7 @@ func TestAGrantThatTheServerForgotIsToldAsLostThoughASessionKeptIt(t *testing.T)
 
 // A release that the server forgot leaves the name taken by nobody. It comes free, though the session that kept it goes on for
 // others; and who had been granted it since has lost it with his next renewal.
-func TestAReleaseThatTheServerForgotKeepsNoNameThoughItsSessionGoesOn(t *testing.T) {
+func TestAForgottenReleaseKeepsNoNameInALiveSession(t *testing.T) {
 	t.Parallel()
 	for how, start := range falls {
 		t.Run(how, func(t *testing.T) {

@@ -357,7 +357,7 @@ func (c *promises) step(forgets bool) {
 
 // Whatever answer is lost, and whatever comes late: what was answered is held for as long as it said, and nothing for longer than
 // somebody asked for.
-func TestWhatIsLostOrComesLateBreaksNoPromiseOfASession(t *testing.T) {
+func TestLostAndLateMessagesBreakNoPromiseOfASession(t *testing.T) {
 	t.Parallel()
 	c := newPromises(t)
 	c.run(false)

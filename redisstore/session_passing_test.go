@@ -79,7 +79,7 @@ func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 					t.Errorf("%d of %d are renewed by themselves", len(rest), len(holds))
 				}
 				for i, r := range out {
-					if told := errors.Is(r.Err, store.ErrUnavailable) && !store.Definite(r.Err); told == want.by || !told && r.Err != nil {
+					if reported := errors.Is(r.Err, store.ErrUnavailable) && !store.Definite(r.Err); reported == want.by || !reported && r.Err != nil {
 						t.Fatalf("renewal %d: %v", i, r.Err)
 					}
 				}

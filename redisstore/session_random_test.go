@@ -295,7 +295,7 @@ func (w *twin) step() {
 
 // What a session keeps is, at each instant and in all that is answered, as if each hold had been
 // renewed by itself.
-func TestASessionCannotBeToldFromRenewalsOfEachHold(t *testing.T) {
+func TestASessionEqualsRenewalsOfEachHold(t *testing.T) {
 	t.Parallel()
 	w := newTwin(t, seeded(t))
 	steps := stepsOr(4000)

@@ -134,7 +134,7 @@ func TestStoreBySessions(t *testing.T) {
 }
 
 // What a session keeps expires when it would by itself, though the others go on.
-func TestAHoldThatIsNotRenewedExpiresThoughOthersOfItsSessionGoOn(t *testing.T) {
+func TestAnUnrenewedHoldExpiresWhileItsSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
 	for what, abandon := range map[string]func(*testing.T, *Store, store.Hold){
@@ -280,7 +280,7 @@ func TestNoExpiryInASessionMovesBack(t *testing.T) {
 }
 
 // What cannot go into a session, or would change by that, is renewed by itself.
-func TestWhatASessionCannotKeepIsRenewedByItself(t *testing.T) {
+func TestAHoldASessionCannotKeepIsRenewedByItself(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	open, advance := clocked(t)

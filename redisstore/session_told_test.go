@@ -33,7 +33,7 @@ func TestAHoldGoesToAnotherProcessOutOfASession(t *testing.T) {
 }
 
 // What was done to a hold its owner hears with the next renewal, as without a session.
-func TestWhatBecameOfAHoldInASessionIsToldWithItsNextRenewal(t *testing.T) {
+func TestTheFateOfAHoldInASessionIsInItsNextRenewal(t *testing.T) {
 	t.Parallel()
 	open, advance := clocked(t)
 	s := open()
@@ -248,7 +248,7 @@ func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 }
 
 // The key of a name is kept for longer only while a session keeps its hold.
-func TestANameGivenBackOutOfASessionIsKeptNoLonger(t *testing.T) {
+func TestANameReleasedFromASessionIsKeptNoLonger(t *testing.T) {
 	t.Parallel()
 	o := apart()
 	o.TokenRetention = time.Minute

@@ -53,7 +53,7 @@ func openURL(rawURL string, dial dialer) (t target, err error) {
 	if err != nil {
 		return t, fmt.Errorf("%w: the Redis URL cannot be read: want %s, with special characters of the password as %%XX", store.ErrInvalid, form)
 	}
-	if kind == "" && (u.Hostname() == "" || strings.Contains(u.Host, ",")) { // go-redis takes this host in its place, where everybody would be alone //mutant:redis-url-names-a-host
+	if kind == "" && (u.Hostname() == "" || strings.Contains(u.Host, ",")) { // go-redis would use this host, where each host would have its own locks //mutant:redis-url-names-a-host
 		return t, fmt.Errorf("%w: the Redis URL names no host, or several: want %s, or for a cluster redis+cluster://host:port,host:port", store.ErrInvalid, form)
 	}
 	p := &urlParts{u: u, hosts: hosts, query: u.Query(), dial: dial}
@@ -109,7 +109,7 @@ type urlParts struct {
 	u     *url.URL
 	hosts []string
 	query url.Values
-	tls   *tls.Config // nil: none
+	tls   *tls.Config // nil: no TLS
 	dial  dialer      // nil: go-redis's own
 }
 
@@ -223,8 +223,8 @@ func (p *urlParts) sentinel(t *target) error {
 	return nil
 }
 
-// notForLocks are options of go-redis that the rest of the URL says, or that
-// have it ask replicas, which may not have heard of who holds a name.
+// notForLocks are options of go-redis that other parts of the URL set, or that
+// make it read from replicas, which may not know who holds a name.
 var notForLocks = []string{
 	"addr", "db", "username", "password", "master_name", "read_only", "route_by_latency", "route_by_latency_tolerance",
 	"route_randomly", "replica_only", "use_disconnected_replicas",

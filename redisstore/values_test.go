@@ -57,7 +57,7 @@ func (c *tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 // A caller that waited for its turn has the driver see its values as one that did not;
 // those that go out together are named.
-func TestWhatIsSentTogetherIsLinkedToItsCallers(t *testing.T) {
+func TestPipelinedRequestsAreLinkedToTheirCallers(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	client := clientOf(t, server.Addr)

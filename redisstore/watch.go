@@ -18,7 +18,7 @@ const (
 	// pingEvery is how often a mailbox is tried. Without a sign of life since
 	// the last time its connection counts as broken.
 	pingEvery = 5 * time.Second
-	// A broken mailbox is opened again after a pause between these.
+	// A broken mailbox is reopened after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 )
@@ -62,8 +62,8 @@ type mailbox struct {
 	alive   atomic.Bool // a sign of life has come since the last ping
 }
 
-// run keeps the mailbox open until ctx ends; of the first attempt it tells the
-// outcome, and an error of that ends it.
+// run keeps the mailbox open until ctx ends; it sends the outcome of the first
+// attempt to open, and an error of that ends it.
 func (w *mailbox) run(ctx context.Context, open chan<- error) {
 	opened := false
 	pause := leastPause
@@ -122,7 +122,7 @@ func (w *mailbox) read(ctx context.Context, subscribed func()) error {
 
 // subscribe subscribes at the server; on a cluster, where each passes messages
 // on to all, at any one that has names: the one that go-redis takes is always
-// the same, and may be gone for good.
+// the same, and may be dead.
 func (w *mailbox) subscribe(ctx context.Context) *redis.PubSub {
 	if _, ok := w.s.client.(*redis.ClusterClient); ok {
 		if servers, err := w.s.masters(ctx); err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestAMailboxIsOpenedAgainAfterABreakAndTellsThatNotificationsMayBeMissing(t *testing.T) {
+func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	direct := clientOf(t, server.Addr)

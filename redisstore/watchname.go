@@ -11,7 +11,7 @@ import (
 )
 
 // WatchName implements [store.NameWatcher]. The channel of a name is its key, so a user needs the same
-// pattern for both. All names that are watched share one connection, which is closed when none is.
+// pattern for both. All watched names share one connection, which is closed when no name is watched.
 func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if err := store.CheckName(name); err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ func TestTheTestsCatchEachMutantOfWatchedNames(t *testing.T) {
 		announced = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges"
 		suite     = "TestStore/promise/who_looks_is_notified_of_"
 		whole     = "TestStore/promise/who_looks_at_a_name_is_notified_of_"
-		broken    = "TestWhoWatchesANameIsToldThatItMayHaveMissedSomething"
-		nobody    = "TestWhatNobodyWatchesAnyMoreIsNotSubscribedTo"
+		broken    = "TestAWatcherOfANameLearnsOfMissedNotifications"
+		nobody    = "TestAnUnwatchedNameIsUnsubscribed"
 		denied    = "TestANameThatMayNotBeWatchedIsDeniedAndOthersAreWatched"
 	)
 	var all []mutant.Broken
@@ -22,7 +22,7 @@ func TestTheTestsCatchEachMutantOfWatchedNames(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"each lock is announced", announced, "redis-announces-each-lock", mutant.Cond("true")},
-		{"each lock sends more", "TestALockThatIsNotAnnouncedSendsNothingMore", "redis-announces-each-lock", mutant.Cond("true")},
+		{"each lock sends more", "TestAnUnwatchedLockSendsNothingMore", "redis-announces-each-lock", mutant.Cond("true")},
 		{"each renewal is announced", announced, "redis-announces", mutant.Line("if announces then redis.pcall('PUBLISH', KEYS[1], '') end")},
 		{"what no lock says is announced", announced, "redis-announces", mutant.Line("if news then redis.pcall('PUBLISH', KEYS[1], '') end")},
 		{"a grant of a free name is not announced", whole + "each_who_gets_it_and_gives_it_back", "redis-free-grant-announced", mutant.Delete()},

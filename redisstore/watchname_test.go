@@ -111,7 +111,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 }
 
 // A watched name costs a lock that nobody watches no byte.
-func TestALockThatIsNotAnnouncedSendsNothingMore(t *testing.T) {
+func TestAnUnwatchedLockSendsNothingMore(t *testing.T) {
 	s := newShared(t)
 	c := mutex("n")
 	plain := len(s.asking(&s.scripts.ask, &c).args)
@@ -132,7 +132,7 @@ func watched(t *testing.T, s *Store, name string) (n *atomic.Int64, stop func())
 	return n, stop
 }
 
-func TestWhoWatchesANameIsToldThatItMayHaveMissedSomething(t *testing.T) {
+func TestAWatcherOfANameLearnsOfMissedNotifications(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	eyes := clientOf(t, server.Addr)
@@ -155,7 +155,7 @@ func TestWhoWatchesANameIsToldThatItMayHaveMissedSomething(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyWatchesAnyMoreIsNotSubscribedTo(t *testing.T) {
+func TestAnUnwatchedNameIsUnsubscribed(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	eyes := clientOf(t, server.Addr)

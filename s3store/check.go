@@ -38,7 +38,8 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	return all
 }
 
-// checkClock tells how far the server's clock is from this host's, which was between these two as the server answered.
+// checkClock returns the difference between the server's clock and this host's, which was between these two when
+// the server answered.
 func checkClock(server, sent, heard time.Time) store.Finding {
 	f := store.Finding{About: "clock", Found: "the same as this host's, as far as its answers tell, which is to the second"}
 	switch {
@@ -50,7 +51,8 @@ func checkClock(server, sent, heard time.Time) store.Finding {
 	return f
 }
 
-// checkRules tells whether a rule of the bucket deletes what locks need. The trial has found those that cover its own object.
+// checkRules reports whether a rule of the bucket deletes objects that locks need. The trial has found rules
+// that cover its own object.
 func (b *backend) checkRules(ctx context.Context) store.Finding {
 	f := store.Finding{About: "lifecycle rules", Found: "none deletes what is below " + b.Prefix}
 	r, err := b.server.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &b.server.bucket}, once)

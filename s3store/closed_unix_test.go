@@ -17,7 +17,7 @@ import (
 )
 
 // It makes each connection by the dial that it is given, and tells what came of it in few words.
-func TestAClosedPortIsToldInFewWords(t *testing.T) {
+func TestAClosedPortIsReportedInFewWords(t *testing.T) {
 	testserver.S3Credentials()
 	var dials atomic.Int32
 	s, err := Open("s3://bucket?endpoint=http://"+testserver.ClosedPort(t), func(ctx context.Context, network, addr string) (net.Conn, error) {

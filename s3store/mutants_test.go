@@ -25,7 +25,7 @@ func TestTheTestsCatchEachMutantOfS3(t *testing.T) {
 		{"a write depends on nothing", suite + "a_swap_on_an_older_version_is_refused", "s3-write-depends", mutant.Value(`&s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(body)}`)},
 		{"a first write depends on nothing", suite + "a_swap_on_no_version_is_done_only_where_nothing_is", "s3-first-write-depends", mutant.Stmt("in.IfMatch = nil")},
 		{"a request is sent again", "TestEachRequestIsSentOnce", "s3-sent-once", mutant.Delete()},
-		{"a delete depends on nothing", "TestWhatWasWrittenMeanwhileIsNotDeleted", "s3-delete-depends", mutant.Delete()},
+		{"a delete depends on nothing", "TestANewerVersionIsNotDeleted", "s3-delete-depends", mutant.Delete()},
 		{"a server is used that lets several win", unfit, "object-trial-of-writers", mutant.Cond("WAS && false")},
 		{"a server is used that does a late write", unfit, "object-trial-of-late", mutant.Cond("WAS && false")},
 		{"a server is used that makes what is not there", unfit, "object-trial-of-none", mutant.Cond("WAS && false")},

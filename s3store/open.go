@@ -146,5 +146,6 @@ func clientOf(ctx context.Context, u *location, dial func(ctx context.Context, n
 	return &closer{client, transport.CloseIdleConnections}, nil
 }
 
-// notFollowed leaves redirects to be told: S3 sends one for a bucket in another region, to which the request would have to be signed anew.
+// notFollowed returns redirects as responses: S3 sends one for a bucket in another region, for which the request
+// would have to be signed again.
 func notFollowed(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -45,7 +45,7 @@ func TestACronOfTriesGetsWhatADeadProcessHeld(t *testing.T) {
 }
 
 // Sessions and notes go with their use; of a name its object stays.
-func TestNothingIsLeftButTheName(t *testing.T) {
+func TestOnlyTheNameIsLeft(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedS3(t), apart()
 	a, b := storeOn(t, addr, o), storeOn(t, addr, o)
@@ -185,7 +185,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotIsToldSo(t *testing.T) {
+func TestAMissingRightIsReported(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
 	for user, secret := range map[string]string{"other": "secretother", "least": "swordfish", "nobody": "swordfish"} {
@@ -204,7 +204,7 @@ func TestWhoMayNotIsToldSo(t *testing.T) {
 	}
 }
 
-func TestABucketThatIsNotThereIsToldSo(t *testing.T) {
+func TestAMissingBucketIsReported(t *testing.T) {
 	t.Parallel()
 	s, err := New(client(t, testserver.SharedS3(t)), "elsewhere", nil)
 	if err != nil {
@@ -284,7 +284,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 }
 
 // A conditional delete is one of what was read, whatever is there now.
-func TestWhatWasWrittenMeanwhileIsNotDeleted(t *testing.T) {
+func TestANewerVersionIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	b := newShared(t).b
 	key := b.Prefix + "n/a.lock"

@@ -11,49 +11,55 @@
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial, for a moment
 //
-// A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
-// and a hash. The line has v, the version of the form; name, in base64; rev, which each write draws anew, so that no two have the
-// same ETag; idle; and taken, the notes that are in the record and may be below j/ still. Whoever writes a record deletes these
-// after it. Who ends a session deletes it, and so does who finds it over. What crashes have left is deleted by the sweep of
-// another process a day later.
+// A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like
+// that, the first 100 and a hash. The line has v, the version of the format; name, in base64; rev, a new random
+// value for each write, so that no two have the same ETag; idle; and taken, the notes that are in the record and
+// may still be below j/. The writer of a record deletes these afterwards. A process that ends a session, or
+// finds it expired, deletes it. Leftovers of crashes are deleted by the sweep of another process a day later.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of package
-// [github.com/holdfast-go/holdfast/store] says. There is no minimum hold and no lock delay: the server tells its time to the second, and
-// they could end early. S3 notifies nobody that asks: waiters poll, in growing pauses.
+// Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of
+// package [github.com/holdfast-go/holdfast/store] says. There is no minimum hold and no lock delay: the server
+// returns its time to the second, and they could end early. S3 has no notifications: waiters poll, in growing
+// pauses.
 //
-// A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was none. Who is
-// refused leaves a note, an object of its own that is in nobody's way. Each request is sent once, whatever the client is set to: what was not
-// answered, package store/record finds out about.
+// A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was
+// no object. A claim whose write is refused leaves a note, an object of its own that conflicts with no other
+// write. Each request is sent once, whatever the client's settings: package store/record resolves unanswered
+// ones.
 //
-// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
-// once for all of its claims, by a write that depends on the one before. S3 has no TTLs for objects. So whoever meets an entry asks for its session,
-// and judges it by the server's own time: the Last-Modified of the session, and the Date of the answer. Nobody has to
-// have seen it before: a process that tries once and ends, as from cron, gets what a dead process held as soon as its time is over.
-// Who finds it over closes it, by a write that is refused if it was renewed meanwhile, before anybody is granted what it kept. Both times
-// are cut to the second. So TTLs are whole seconds, the least is five, and a holder counts three seconds less than its TTL: one for
-// each time, and one for the clocks of the many machines that answer for S3, of which none may be further from another than that.
-// A server without these times in its answers is refused: judged by the clock of who asks, what a dead process held would be
-// refused to who tries once, each time.
+// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait. It
+// renews a session once for all of its claims, by a write that depends on the one before. S3 has no TTLs for
+// objects. So a process that meets an entry reads its session, and judges it by the server's own time: the
+// Last-Modified of the session, and the Date of the answer. It need not have seen the session before: a process
+// that tries once and ends, as from cron, gets the name of a dead process as soon as that has expired. A process
+// that finds a session expired closes it, by a write that is refused if it was renewed meanwhile, before any of
+// its names is granted. Both times are truncated to the second. So TTLs are whole seconds, the least is five,
+// and a holder counts three seconds less than its TTL: one for each time, and one for the clocks of the many
+// machines that answer for S3, which must not differ by more than that. A server without these times in its
+// answers is refused: by its own clock, a process that tries once would never get the name of a dead process.
 //
-// Tokens of a name increase as long as its object is there, and beyond that as long as the server's clock is not behind the newest
-// one.
+// Tokens of a name increase while its object exists, and after that while the server's clock is not behind the
+// newest one.
 //
 // # Requirements
 //
-// S3, or a server that speaks its protocol and does conditional writes: Amazon's since November 2024. Many others ignore the
-// conditions, and would let two in. So before its first write a process makes a trial, and so does holdfast doctor: of four
-// writers at once one must win, and each write whose condition does not hold must fail. Who fails it is refused with
-// an error that says so. What a trial cannot show is whether the server does so through a crash or between several machines of its own.
+// S3, or a server that speaks its protocol and does conditional writes: Amazon's since November 2024. Many other
+// servers ignore the conditions, and would grant a name twice. So before its first write a process makes a
+// trial, and so does holdfast doctor: of four simultaneous writers one must win, and each write whose condition
+// does not hold must fail. A server that fails it is refused with an error that says so. A trial cannot show
+// whether that holds through a crash, or between several machines of the server.
 //
-// The bucket is there. It has no versioning and never had: each renewal would be kept for ever. No lifecycle rule deletes what is
-// below the prefix, as that would be a lock that somebody holds. Both are found by what the server answers to the trial, and refused; holdfast
-// doctor also reads the rules, if the user may. No replication and no copy of the bucket may be written to: a lock is in one bucket. Nor is
-// it the bucket of a directory (S3 Express) or a multi-region access point: neither was tried.
+// The bucket must exist. It must not have versioning, and never have had: each renewal would be kept forever. No
+// lifecycle rule may delete objects below the prefix, as that could be a held lock. The answers to the trial
+// show both, and such a bucket is refused; holdfast doctor also reads the rules, if the user may. Do not write
+// to a replica or a copy of the bucket: a lock is in one bucket. Directory buckets (S3 Express) and multi-region
+// access points are not supported: neither was tried.
 //
-// The object of a name that is idle for a day is deleted, by a conditional delete, which Amazon's S3 does in one step. Of other servers that
-// is not known (versitygw 1.8 does it in two), and there such objects stay, of some 100 bytes each.
+// The object of a name that was idle for a day is deleted, by a conditional delete, which Amazon's S3 does
+// atomically. For other servers that is unknown (versitygw 1.8 does it in two steps), and there such objects
+// stay, of some 100 bytes each.
 //
 // It was tested on versitygw 1.8, which keeps objects in files; not on Amazon's S3 itself.
 //
@@ -65,7 +71,8 @@
 //	  {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], "Resource": "arn:aws:s3:::BUCKET/PREFIX*"},
 //	  {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::BUCKET"}]}
 //
-// Without s3:ListBucket S3 answers 403 for an object that is not there. s3:GetLifecycleConfiguration on the bucket lets doctor read the rules.
+// Without s3:ListBucket S3 answers 403 for a missing object. s3:GetLifecycleConfiguration on the bucket lets
+// doctor read the rules.
 package s3store
 
 import (
@@ -86,8 +93,9 @@ const DefaultPrefix = "holdfast/"
 
 // Options of a Store. Nil, and zero fields, mean the defaults.
 type Options struct {
-	// Prefix is what all keys begin with: letters, digits, and -_./ of which the last is a slash, which is added if it is not there;
-	// DefaultPrefix if empty. Stores with different prefixes have nothing to do with each other, unless one begins like the other.
+	// Prefix is the beginning of all keys: letters, digits, and -_./ with a slash at the end, which is added if it
+	// is missing; DefaultPrefix if empty. Stores with different prefixes are independent, unless one prefix begins
+	// with the other.
 	Prefix string
 }
 
@@ -152,7 +160,8 @@ func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) 
 	return b, nil
 }
 
-// atomically reports whether the server compares and deletes in one step: Amazon's says so, and of others it is not known.
+// atomically reports whether the server compares and deletes in one step: Amazon's documents it, and for others
+// it is unknown.
 func atomically(server string) bool { return server == "AmazonS3" }
 
 // tooCoarse is why there is neither a minimum hold nor a lock delay: each would begin at a time that is up to two seconds old.

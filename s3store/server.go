@@ -28,8 +28,9 @@ type server struct {
 	address string // for people
 }
 
-// once has each request sent once, whatever the client is set to: what was not answered, package store/record finds out about.
-// The SDK's checksums are left out, as many servers know none in a trailer: the signature covers what is sent.
+// once has each request sent once, whatever the client's settings: package store/record resolves unanswered
+// ones. The SDK's checksums are left out, as many servers do not support them in a trailer: the signature covers
+// the body.
 func once(o *s3.Options) {
 	o.Retryer = aws.NopRetryer{} //mutant:s3-sent-once
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
@@ -51,15 +52,15 @@ func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 		return object.Object{}, b.failed(err)
 	}
 	o := object.Object{Body: body, Version: aws.ToString(r.ETag), Written: aws.ToTime(r.LastModified)}
-	told(&o, r.ResultMetadata, r.VersionId, r.Expiration)
+	noteMetadata(&o, r.ResultMetadata, r.VersionId, r.Expiration)
 	if o.Version == "" {
 		return object.Object{}, fmt.Errorf("%w: %s tells no ETag of what it keeps", store.ErrUnsupported, b.address)
 	}
 	return o, nil
 }
 
-// told notes what an answer tells besides.
-func told(o *object.Object, m middleware.Metadata, version, expiration *string) {
+// noteMetadata notes the metadata of an answer.
+func noteMetadata(o *object.Object, m middleware.Metadata, version, expiration *string) {
 	if r, is := awsmiddleware.GetRawResponse(m).(*smithyhttp.Response); is {
 		o.Now, o.Server = date(r.Header), r.Header.Get("Server")
 	}
@@ -71,7 +72,8 @@ func told(o *object.Object, m middleware.Metadata, version, expiration *string) 
 	}
 }
 
-// Put writes a key, if it still has the etag; "" is only if nothing is there.
+// Put writes a key, if it still has the etag; "" means only if there is no
+// object.
 func (b *server) Put(ctx context.Context, key string, body []byte, etag string) (object.Object, object.Fate, error) {
 	in := &s3.PutObjectInput{Bucket: &b.bucket, Key: &key, Body: bytes.NewReader(body), IfMatch: &etag} //mutant:s3-write-depends
 	if etag == "" {
@@ -81,7 +83,7 @@ func (b *server) Put(ctx context.Context, key string, body []byte, etag string) 
 	switch {
 	case err == nil:
 		o := object.Object{Version: aws.ToString(r.ETag)}
-		told(&o, r.ResultMetadata, r.VersionId, r.Expiration)
+		noteMetadata(&o, r.ResultMetadata, r.VersionId, r.Expiration)
 		if o.Version == "" {
 			return o, 0, fmt.Errorf("%s tells no ETag of what it has written", b.address)
 		}
@@ -118,7 +120,7 @@ func (b *server) List(ctx context.Context, prefix string, most int) iter.Seq2[ob
 				return
 			}
 			var answer object.Object
-			told(&answer, r.ResultMetadata, nil, nil)
+			noteMetadata(&answer, r.ResultMetadata, nil, nil)
 			for _, one := range r.Contents {
 				o := object.Object{Key: aws.ToString(one.Key), Version: aws.ToString(one.ETag), Written: aws.ToTime(one.LastModified), Now: answer.Now}
 				if !yield(o, nil) {
@@ -133,7 +135,7 @@ func (b *server) List(ctx context.Context, prefix string, most int) iter.Seq2[ob
 	}
 }
 
-// refusal is what an answer tells that is an error: which server it is, and its clock.
+// refusal is the metadata of an error answer: the server, and its clock.
 func refusal(err error) (o object.Object) {
 	var answer *smithyhttp.ResponseError
 	if errors.As(err, &answer) && answer.Response != nil {

@@ -125,7 +125,7 @@ func TestABucketWithVersioningIsRefused(t *testing.T) {
 }
 
 // S3 answers 409 to a conditional write while another is under way: it was not done, and says nothing of what is there.
-func TestAWriteBesideAnotherIsNotDoneAndNoLoss(t *testing.T) {
+func TestAConflictingWriteIsNotDoneAndNoLoss(t *testing.T) {
 	t.Parallel()
 	beside := false
 	f := &fake{answers: func(r *http.Request) (string, int) {

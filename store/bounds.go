@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Bounds are the durations that a store takes. A store calls the checks before any I/O;
-// their errors match ErrInvalid.
+// Bounds are the durations that a store accepts. A store calls the checks before any
+// I/O; their errors match ErrInvalid.
 type Bounds struct {
 	Min, Max time.Duration // of a TTL; the other durations of a claim are from 0 to Max
-	On       string        // whose bounds they are, for errors: "Redis"
+	On       string        // the store, for errors: "Redis"
 }
 
 // CheckName returns an error that matches ErrInvalid if the name is empty or longer than
@@ -25,8 +25,8 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckClaim returns an error that matches ErrInvalid if an Ask or a Poll of the claim
-// cannot be right: by its name, limit and weight, lengths, and durations; else nil.
+// CheckClaim returns an error that matches ErrInvalid if the claim is not valid for an
+// Ask or a Poll: its name, limit and weight, lengths, or durations; otherwise nil.
 func (b *Bounds) CheckClaim(c *Claim) error {
 	if c.Limit < 1 || c.Limit > Full || c.Weight < 1 || c.Weight > c.Limit {
 		return fmt.Errorf("%w: %q: weight %d under a limit of %d: want 1 <= weight <= limit <= %d", ErrInvalid, c.Name, c.Weight, c.Limit, int64(Full))
@@ -36,15 +36,15 @@ func (b *Bounds) CheckClaim(c *Claim) error {
 		b.check(c.Name, "a minimum hold", c.MinHold, 0), b.check(c.Name, "a lock delay", c.LockDelay, 0))
 }
 
-// CheckRenewal returns an error that matches ErrInvalid if a Renew of the hold cannot be
-// right: by its name, the length of its owner, and its TTL; else nil.
+// CheckRenewal returns an error that matches ErrInvalid if the hold is not valid for a
+// Renew: its name, the length of its owner, or its TTL; otherwise nil.
 func (b *Bounds) CheckRenewal(h *Hold) error {
 	return cmp.Or(CheckName(h.Name), checkOwner(h.Name, h.Owner), b.check(h.Name, "a TTL", h.TTL, b.Min))
 }
 
-// CheckChange returns an error that matches ErrInvalid if no Change can have these
-// arguments, whatever is stored: a turn starts at 1, a weight is Full or Upgradeable, and a
-// reason to give up has at most MaxReason bytes; else nil.
+// CheckChange returns an error that matches ErrInvalid if these arguments are not valid for
+// any Change: a turn starts at 1, a weight is Full or Upgradeable, and a reason to give up
+// has at most MaxReason bytes; otherwise nil.
 func CheckChange(h *Hold, turn int32, weight int64) error {
 	switch err := cmp.Or(CheckName(h.Name), checkGiveUp(h.Name, h.GiveUp)); {
 	case err != nil:

@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// A Checker is a store that can find out more about its server than Describe
-// may, which does no I/O: whether it will do, and what an operator should know.
+// A Checker is a store that can find out more about its server than Describe,
+// which does no I/O: whether the server is fit, and what an operator should
+// know.
 type Checker interface {
-	// Check looks at each server once and returns what it found, in the order in
-	// which a person would want to read it. It writes no more than a first claim
-	// would (a key or a document of the store's own), subscribes to nothing, takes few
-	// round trips, and has looked at all that it can reach when something else is away. What this
-	// user may not read is reported as such, and is no failure if locks work
-	// without it.
+	// Check reads each server once and returns its findings, in a good order for people to read.
+	// It writes no more than a first claim would (a key or a document of the store's own),
+	// subscribes to nothing, takes few round trips, and reads all that it can reach even if
+	// something else is away. Information that this user may not read is reported as such, and
+	// is no failure if locks work without it.
 	//
-	// The engine calls it once for a Store, at the first claim and beside it,
-	// and logs what is not LevelOK as warnings: only what is worth a line in
-	// the log of each process is a Warning. The command's doctor shows all.
+	// The engine calls it once for a Store, concurrently with the first claim, and logs findings
+	// that are not LevelOK as warnings: so only a finding worth a line in the log of each
+	// process is a Warning. The command's doctor shows all.
 	Check(ctx context.Context) []Finding
 }
 
-// A Finding is one thing that a Checker has looked at.
+// A Finding is one result of a Check.
 type Finding struct {
-	// About is what was looked at, a word or a few, and of which server if
-	// there are several: "version", "clock of 10.0.0.2:6379".
+	// About is what was checked, in a few words, and on which server if there are
+	// several: "version", "clock of 10.0.0.2:6379".
 	About string
-	// Found is what it is like; if Warning, then also what may come of it and
-	// what to do. It may be empty if there is an Err.
+	// Found is its state; for a Warning also the consequences and what to do. It
+	// may be empty if there is an Err.
 	Found string
-	// Warning says that locks work, but not under all that can happen.
+	// Warning says that locks work, but not in every situation.
 	Warning bool
 	// Err is why locks do not work, and what to do. It matches ErrUnsupported,
 	// ErrDenied, ErrUnavailable, ErrCorrupt or ErrInvalid.
 	Err error
-	// Run is what an operator can run as it is to fix it, or to prepare what
-	// is found missing: SQL, or commands of the server or a shell. It may have
-	// several lines.
+	// Run is what an operator can run verbatim to fix it, or to create what is
+	// missing: SQL, or commands of the server or a shell. It may have several
+	// lines.
 	Run string
 }
 
@@ -46,8 +46,8 @@ type Level string
 
 // The levels of a Finding.
 const (
-	LevelOK      Level = "ok"      // all is as it should be
-	LevelWarning Level = "warning" // locks work, and an operator should know of it
+	LevelOK      Level = "ok"      // no problem
+	LevelWarning Level = "warning" // locks work, but an operator should know of it
 	LevelFailure Level = "failure" // locks do not work, or not safely
 )
 
@@ -63,7 +63,7 @@ func (f *Finding) Level() Level {
 	return LevelOK
 }
 
-// Text is what was found, in words: Found, and the Err if there is one.
+// Text is the finding in words: Found, and the Err if there is one.
 func (f *Finding) Text() string {
 	switch {
 	case f.Err == nil:
@@ -74,8 +74,8 @@ func (f *Finding) Text() string {
 	return f.Found + ": " + f.Err.Error()
 }
 
-// ClockFinding is the Finding of a server's clock: by how much it is ahead of this host's, which was read to within so
-// much. That is half the round trip of the question as a rule, as the server may have answered at either end of it.
+// ClockFinding is the Finding of a server's clock: by how much it is ahead of this host's, and the uncertainty
+// of that. The uncertainty is usually half the round trip, as the server may have answered at either end of it.
 func ClockFinding(ahead, within time.Duration) Finding {
 	ahead, within = ahead.Round(100*time.Microsecond), max(within.Round(100*time.Microsecond), 100*time.Microsecond)
 	f := Finding{About: "clock", Found: fmt.Sprintf("%v ahead of this host's, to within %v", ahead, within)}

@@ -2,13 +2,13 @@ package store
 
 import "context"
 
-// claimsKey is where a context has the claims that it serves: a func() []context.Context.
+// claimsKey is the key of the claims that a context serves: a func() []context.Context.
 type claimsKey struct{}
 
 // Claims returns contexts with the values of the claims that a call to a server
-// serves, if it serves several: the renewal of a thousand leases, or what a store
-// sends at once for callers that wait for the same server. It is for whatever traces
-// the driver: such a call is in no claim's trace, and its span can be linked to
+// serves, if it serves several: the renewal of a thousand leases, or a batch that a
+// store sends for callers that wait for the same server. It is for code that traces
+// the driver: such a call is in no claim's trace, but its span can be linked to
 // those of the claims. With OpenTelemetry a span processor does that:
 //
 //	func (p linking) OnStart(parent context.Context, span trace.ReadWriteSpan) {
@@ -32,9 +32,9 @@ func ForClaims(ctx context.Context, claims func() []context.Context) context.Con
 	return context.WithValue(ctx, claimsKey{}, claims)
 }
 
-// Join returns a context for what a store sends at once for several callers. It ends
-// with ctx. If there is one caller it has the values of that one's context, and else
-// the claims of all of them as [Claims].
+// Join returns a context for a request that a store sends for several callers at
+// once. It ends with ctx. With one caller it has the values of that caller's
+// context; with several, [Claims] returns the claims of all of them.
 func Join(ctx context.Context, callers ...context.Context) context.Context {
 	if len(callers) == 1 {
 		return &alone{ctx, callers[0]}
@@ -58,7 +58,7 @@ type alone struct {
 }
 
 func (a *alone) Value(key any) any {
-	if v := a.Context.Value(key); v != nil { // the end of a context is found by its values, and is our own //mutant:joined-ends-with-caller
+	if v := a.Context.Value(key); v != nil { // the end of a context is found through its values, and must be the store's //mutant:joined-ends-with-caller
 		return v
 	}
 	return a.caller.Value(key)

@@ -43,7 +43,7 @@ func TestJoin_OneCallerHasItsValuesAndSeveralAreNamed(t *testing.T) {
 }
 
 // What is sent for callers ends with the store's own context, for its own reason.
-func TestJoin_TheEndOfACallerIsNone(t *testing.T) {
+func TestJoin_TheEndOfACallerEndsNoJoinedCall(t *testing.T) {
 	ours, end := context.WithCancelCause(context.Background())
 	theirs, leave := context.WithCancelCause(of("one"))
 	ctx := store.Join(ours, theirs)
@@ -63,6 +63,6 @@ func TestJoin_TheEndOfACallerIsNone(t *testing.T) {
 func TestTheTestsCatchEachMutantOfClaims(t *testing.T) {
 	mutant.Catch(t, []mutant.Broken{
 		{Name: "what is joined forgets who came alone", Pkg: "store", Test: "TestJoin_OneCallerHasItsValuesAndSeveralAreNamed", Edits: []mutant.Edit{mutant.At("joined-is-forgotten", mutant.Stmt("_ = c"))}},
-		{Name: "what is joined ends with its caller", Pkg: "store", Test: "TestJoin_TheEndOfACallerIsNone", Edits: []mutant.Edit{mutant.At("joined-ends-with-caller", mutant.Cond("v != nil && a.caller.Value(key) == nil"))}},
+		{Name: "what is joined ends with its caller", Pkg: "store", Test: "TestJoin_TheEndOfACallerEndsNoJoinedCall", Edits: []mutant.Edit{mutant.At("joined-ends-with-caller", mutant.Cond("v != nil && a.caller.Value(key) == nil"))}},
 	})
 }

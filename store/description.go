@@ -6,9 +6,9 @@ import "time"
 type Description struct {
 	Store string // for people: kind and address, never a password
 
-	MinTTL, MaxTTL time.Duration // the range of a claim's TTL; 0 where it has no deadline
-	Tick           time.Duration // TTLs are rounded up to a multiple of this; 0 where there are no TTLs
-	MaxBlock       int           // how many tokens a grant draws at most; 0: MaxBlock of them
+	MinTTL, MaxTTL time.Duration // the range of a claim's TTL; 0 if holds have no deadline
+	Tick           time.Duration // TTLs are rounded up to a multiple of this; 0 if there are no TTLs
+	MaxBlock       int           // the most tokens that a grant draws; 0: MaxBlock
 
 	// InProcess says that the store lives in this process: its calls never
 	// block, and its clock is the process's own, which stops while the machine
@@ -18,12 +18,12 @@ type Description struct {
 	// Tokens says when the tokens of a name can be smaller than one handed
 	// out before; empty: never.
 	Tokens string
-	// Loses says what a wipe, a restart or a fail-over of the server loses.
+	// Loses says what is lost by a wipe, a restart or a fail-over of the server.
 	Loses string
-	// Forgets has the accidents by which the store can come to grant a name
-	// twice: Loses, for programs.
+	// Forgets has the accidents after which the store can grant a name twice:
+	// Loses, for programs.
 	Forgets []Accident
-	// Crash says when the hold of a crashed process comes free.
+	// Crash says when the hold of a crashed process is freed.
 	Crash Crash
 
 	// Lacks has the promises that this store does not make, and why not.
@@ -35,13 +35,13 @@ type Accident string
 
 // The kinds of Accident.
 const (
-	AccidentRestart   Accident = "restarted"  // it has come back with what it had saved
-	AccidentWipe      Accident = "wiped"      // all it had was deleted
-	AccidentFailOver  Accident = "fail-over"  // another has taken its place
+	AccidentRestart   Accident = "restarted"  // it has come back with its saved data
+	AccidentWipe      Accident = "wiped"      // all its data was deleted
+	AccidentFailOver  Accident = "fail-over"  // another server has taken its place
 	AccidentClockStep Accident = "clock step" // its clock was set
 )
 
-// Crash says when what a crashed process held comes free.
+// Crash says when the holds of a crashed process are freed.
 type Crash string
 
 // The kinds of Crash.
@@ -52,11 +52,11 @@ const (
 )
 
 // A Promise is a part of the rule that a store can lack. Its value is a sentence
-// for people. [Description.Lacks] has those that a store lacks, and why.
+// for people. [Description.Lacks] has the promises that a store lacks, and why.
 type Promise string
 
-// The promises that a store may lack. Whatever is not listed here, every store
-// must do.
+// The promises that a store may lack. Every store must keep all rules that are
+// not listed here.
 const (
 	// PromiseMinHold: [Claim.MinHold] keeps a name taken for that long, also after the
 	// release. Without it such a claim is ErrUnsupported.
@@ -67,21 +67,21 @@ const (
 	PromiseLockDelay Promise = "lock delay"
 
 	// PromiseSlots: a name can be a semaphore, of any [Claim.Limit]. Without it there
-	// are only locks, of which a reader takes one part and a writer all; another limit
-	// is ErrUnsupported.
+	// are only locks, of which a reader takes one part and a writer all; any other
+	// limit is ErrUnsupported.
 	PromiseSlots Promise = "slots"
 
-	// PromiseTotals: the claims of a semaphore may have different limits, and what is
-	// held never exceeds the smallest of those who hold. Without it a claim with another
-	// limit than those in the queue is ErrMismatch.
+	// PromiseTotals: the claims of a semaphore may have different limits, and the weight
+	// held never exceeds the smallest limit of the holders. Without it a claim with a
+	// limit other than those in the queue is ErrMismatch.
 	PromiseTotals Promise = "a semaphore with several totals"
 
 	// PromiseMatch: a call that shows a token other than the hold's is ErrLost and changes
 	// nothing. Without it the ID alone says which hold is meant.
 	PromiseMatch Promise = "a hold is matched by its token"
 
-	// PromiseOrder: who waits has a position, and claims are granted in the order of
-	// those. Without it each ask is a try, and nobody has a position.
+	// PromiseOrder: a waiter has a position, and claims are granted in the order of
+	// positions. Without it each ask is a try, and no claim has a position.
 	PromiseOrder Promise = "claims are granted in the order of positions"
 
 	// PromisePositionTTL: a waiter that no longer asks leaves the queue within
@@ -89,32 +89,32 @@ const (
 	// process ends.
 	PromisePositionTTL Promise = "a dead waiter leaves the queue within its position's TTL"
 
-	// PromiseInspect: the store is an [Inspector]. Without it nobody can list who holds
-	// and waits, and no hold can be broken.
+	// PromiseInspect: the store is an [Inspector]. Without it holders and waiters
+	// cannot be listed, and no hold can be broken.
 	PromiseInspect Promise = "list and break"
 
 	// PromiseHolders: a refusal names all holders of the name. Without it a refusal may
-	// name nobody, and its times are 0.
+	// name no holder, and its times are 0.
 	PromiseHolders Promise = "a refusal tells all of the holders"
 
-	// PromiseUntil: [Answer.Until] of a refusal is no later than the moment at which what
-	// blocks the claim ends unless it is renewed. Without it that is not known, or later.
+	// PromiseUntil: [Answer.Until] of a refusal is no later than the first end of a
+	// blocking entry, unless that is renewed. Without it Until is unknown, or later.
 	PromiseUntil Promise = "a refusal tells the end of the obstacle"
 
-	// PromiseUpgrade: a reader can become a writer and the other way. Without it Change
-	// is ErrUnsupported.
+	// PromiseUpgrade: a reader can become a writer, and a writer a reader again.
+	// Without it Change is ErrUnsupported.
 	PromiseUpgrade Promise = "upgrade and downgrade"
 
-	// PromiseTokens: the tokens of a name only grow, so they fence. Without it the token
-	// of a grant only distinguishes one hold from another.
+	// PromiseTokens: the tokens of a name only grow, so they can fence a resource.
+	// Without it the token of a grant only distinguishes one hold from another.
 	PromiseTokens Promise = "fencing tokens"
 
-	// PromiseBlock: a grant draws as many tokens as [Claim.Block] says, so that holds
-	// within a process need no call each. Without it each draws one.
+	// PromiseBlock: a grant draws as many tokens as [Claim.Block] says, so that
+	// hand-overs within a process need no call each. Without it each grant draws one.
 	PromiseBlock Promise = "a grant draws a block of tokens"
 
 	// PromiseDrawn: a release draws the tokens of the waiters that it grants. Without it
-	// such a waiter is listed as one still, without a token, until it asks again.
+	// such a waiter is still listed as a waiter, without a token, until it asks again.
 	PromiseDrawn Promise = "a release draws the tokens of those it grants"
 
 	// PromiseDetach: a hold can go to another process. Without it a renewal with NewID is
@@ -122,19 +122,19 @@ const (
 	PromiseDetach Promise = "a hold is handed to another process"
 
 	// PromiseExpiry: each hold has an expiry of its own. Without it claims last as long as
-	// a session of their process, which is renewed for all of them at once.
+	// a session of their process, which is renewed once for all of them.
 	PromiseExpiry Promise = "a hold has an expiry of its own"
 
-	// PromiseDeadline: a hold lasts until a deadline that its owner knows, and moves by
-	// renewing. Without it a hold ends with the session that has it, and its owner hears
-	// of that afterwards: the store is a [LossTeller].
+	// PromiseDeadline: a hold lasts until a deadline that its owner knows, and that a
+	// renewal moves. Without it a hold ends with its session, and its owner learns of
+	// that afterwards: the store is a [LossTeller].
 	PromiseDeadline Promise = "a loss is foreseen"
 
 	// PromiseNotificationToken: a notification says which token its claim was granted.
 	// Without it a notification only causes a poll.
 	PromiseNotificationToken Promise = "a notification carries the token"
 
-	// PromiseGiveUp: the holders hear of a waiter's [Claim.GiveUp], and of an upgrade's [Hold.GiveUp].
+	// PromiseGiveUp: a waiter's [Claim.GiveUp], and an upgrade's [Hold.GiveUp], reach the holders.
 	// Without it these are ignored.
 	PromiseGiveUp Promise = "a waiter asks the holders to give up"
 

@@ -2,9 +2,9 @@ package store
 
 import "sync"
 
-// EachName calls f with the index of each hold, for stores that have no batch
-// for what they are asked: up to n calls at a time, and those of one name one
-// after another, in their order. It returns when all have returned.
+// EachName calls f with the index of each hold, for stores without a batch
+// operation: up to n calls at a time, and those of one name one after another,
+// in their order. It returns when all calls have returned.
 func EachName(holds []Hold, n int, f func(i int)) {
 	if len(holds) == 1 {
 		f(0)

@@ -8,23 +8,22 @@ import (
 // The closed set of errors. Package holdfast exports the same values; match
 // them with errors.Is.
 var (
-	ErrHeld        = errors.New("held")                  // someone else is ahead
-	ErrLost        = errors.New("lost")                  // we had it, it is no longer ours
-	ErrReleased    = errors.New("released")              // this lease was given back before
+	ErrHeld        = errors.New("held")                  // another claim is ahead
+	ErrLost        = errors.New("lost")                  // the hold has ended
+	ErrReleased    = errors.New("released")              // this lease was released before
 	ErrClosed      = errors.New("closed")                // the locker was closed
-	ErrDeadlock    = errors.New("deadlock")              // it would wait for itself
-	ErrMismatch    = errors.New("another limit")         // the name is in use as a lock, or as a semaphore, and asked for as the other; see Claim.Limit
+	ErrDeadlock    = errors.New("deadlock")              // the claim would wait for itself
+	ErrMismatch    = errors.New("another limit")         // the name is in use as a lock and asked for as a semaphore, or the reverse; see Claim.Limit
 	ErrUnsupported = errors.New("unsupported")           // this store cannot do that
 	ErrInvalid     = errors.New("invalid")               // a caller's mistake, found before any I/O
 	ErrUnavailable = errors.New("store unavailable")     // no answer, or an indeterminate outcome
 	ErrDenied      = errors.New("not allowed")           // the store refuses this user
-	ErrCorrupt     = errors.New("stored state unusable") // what is stored is not ours, or broken
+	ErrCorrupt     = errors.New("stored state unusable") // the stored state is foreign, or damaged
 )
 
-// ErrContended is what a store returns for an ask whose context ended while the server
-// answered all the time, and others changed the name first each time. It is no outage, and
-// it is indeterminate: the claim may have left something. The engine asks again with the
-// same id.
+// ErrContended is the error of an ask whose context ended while the server kept answering,
+// but others changed the name first each time. It is not an outage, and it is
+// indeterminate: the claim may have left an entry. The engine asks again with the same id.
 var ErrContended = errors.New("others changed the name first each time")
 
 // Definite reports whether err says for sure that the operation was not applied: whether
@@ -39,13 +38,14 @@ func Definite(err error) bool {
 	return false
 }
 
-// A LostError is ErrLost with the reason that somebody gave for breaking the
-// hold.
+// A LostError is ErrLost with the reason that an operator gave for breaking
+// the hold.
 type LostError struct {
-	Reason string // that was given; empty: none was
+	Reason string // of the break; empty: unknown
 }
 
-// Error says that an operator has broken the hold, and why, if that is known.
+// Error says that an operator has broken the hold, and why, if the reason is
+// known.
 func (e *LostError) Error() string {
 	if e.Reason == "" {
 		return ErrLost.Error()
@@ -77,9 +77,10 @@ func kind(limit int64) string {
 	return fmt.Sprintf("a semaphore of %d", limit)
 }
 
-// NewerFormError returns the error of an operation that found something stored by a newer
-// version of holdfast: where names it, have is the version of its form, and known the
-// newest that this program knows. It matches ErrUnsupported. The operation wrote nothing.
+// NewerFormError returns the error of an operation that found state stored by a newer
+// version of holdfast: where names it, have is the version of its format, and known the
+// newest version that this program knows. It matches ErrUnsupported. The operation wrote
+// nothing.
 func NewerFormError(where string, have, known int) error {
 	return fmt.Errorf("%w: %s is of stored form %d, this program knows up to %d: use a newer holdfast", ErrUnsupported, where, have, known)
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// A Process is the first half of the ids of all claims of one engine. Stores
-// send notifications to it. The zero Process is nobody's: a hold with an id of it has
-// been detached from its process, and ends with its TTL alone.
+// A Process is the first half of the ids of all claims of one engine. Stores send
+// notifications to it. The zero Process belongs to no process: a hold with an id of
+// it has been detached from its process, and ends only with its TTL.
 type Process [8]byte
 
 // String is the process in lower-case hex.

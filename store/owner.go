@@ -7,19 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// An Owner is who holds or waits, for people to read. It grants nothing.
+// An Owner describes a holder or waiter, for people to read. It grants
+// nothing.
 type Owner struct {
 	Host    string `json:"host"`            // its host name
 	PID     int    `json:"pid"`             // its process
 	Program string `json:"program"`         // base name, never the arguments
 	Note    string `json:"note,omitempty"`  // what the user wrote
-	Space   string `json:"space,omitempty"` // the pid namespace, where there are such: pids of another mean nothing here
+	Space   string `json:"space,omitempty"` // the pid namespace, on systems that have them: pids of another namespace mean nothing here
 }
 
 // MaxOwner is the length of the longest Owner of a claim, in bytes.
 const MaxOwner = 256
 
-// MaxNote is the length of the longest [Owner.Note], in bytes; what is longer is cut.
+// MaxNote is the length of the longest [Owner.Note], in bytes; longer ones are cut.
 const MaxNote = 100
 
 // The longest other parts of an owner, in bytes; longer ones are cut. All together
@@ -30,9 +31,10 @@ const (
 	maxSpace   = 20
 )
 
-// Stored is the form that stores keep: host, pid, program, space and note
-// between tabs, at most MaxOwner bytes. What cannot be printed, or would
-// turn the line around, becomes a blank, and what is too long is cut.
+// Stored is the text that stores keep: host, pid, program, space and note,
+// separated by tabs, at most MaxOwner bytes. Characters that cannot be
+// printed, or would reverse the text, become blanks, and parts that are too
+// long are cut.
 func (o Owner) Stored() string {
 	return strings.Join([]string{
 		OneLine(o.Host, maxHost), strconv.Itoa(o.PID), OneLine(o.Program, maxProgram),
@@ -40,8 +42,8 @@ func (o Owner) Stored() string {
 	}, "\t")
 }
 
-// ParseOwner reads what [Owner.Stored] wrote. Of anything else it keeps what it can:
-// an owner is for people, and a foreign one is no reason to fail.
+// ParseOwner reads what [Owner.Stored] wrote. From any other text it keeps what it
+// can: an owner is for people, and a foreign one is no reason to fail.
 func ParseOwner(s string) Owner {
 	var part [5]string
 	copy(part[:], strings.SplitN(s, "\t", len(part)))
@@ -52,9 +54,9 @@ func ParseOwner(s string) Owner {
 	}
 }
 
-// OneLine makes s safe to print on one line, and cuts it to at most n bytes: what cannot be
-// printed, or would turn the line around, becomes a blank. It is for what people write and
-// others read: notes, reasons.
+// OneLine makes s safe to print on one line, and cuts it to at most n bytes: characters
+// that cannot be printed, or would reverse the text, become blanks. It is for text that
+// people write and others read: notes, reasons.
 func OneLine(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {

@@ -6,11 +6,11 @@ import (
 )
 
 // SQLState is the code of five characters (SQLSTATE) that the server of an SQL
-// database gave an error, whatever the driver, or "" if the server gave none. It is
-// for stores and guards. Newer drivers have the code as a method, SQLState; others
-// as a field: lib/pq before 1.10 as Code, go-sql-driver/mysql as SQLState. Errors
-// that wrap several are searched too, in the order of errors.As; a method is
-// preferred to a field.
+// database gave an error, whatever the driver, or "" if there is none. It is for
+// stores and guards. Newer drivers have the code as a method, SQLState; others as a
+// field: lib/pq before 1.10 as Code, go-sql-driver/mysql as SQLState. Errors that
+// wrap several are searched too, in the order of errors.As; a method is preferred
+// to a field.
 func SQLState(err error) string {
 	if code := search(err, stateMethod); code != "" {
 		return code
@@ -57,7 +57,7 @@ func stateField(err error) string {
 		if !ok {
 			continue
 		}
-		code, bad := v.FieldByIndexErr(f.Index) // that of an embedded pointer may not be there
+		code, bad := v.FieldByIndexErr(f.Index) // an embedded pointer may be nil
 		if bad != nil {                         //mutant:sqlstate-embedded
 			continue
 		}

@@ -123,7 +123,7 @@ func TestOnlyWhatWasSurelyNotAppliedIsDefinite(t *testing.T) {
 	}
 }
 
-func TestErrorsTellWhatAPersonNeeds(t *testing.T) {
+func TestErrorsSayWhatAPersonNeeds(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		is    error

@@ -15,7 +15,7 @@ import (
 
 // Whoever deletes the node of a record, which somebody may hold, lets nobody else in: the name is refused, and the error says what
 // to do. Its holder goes on.
-func TestARecordThatWasDeletedByHandIsNotBegunAnew(t *testing.T) {
+func TestADeletedRecordIsNotRecreated(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	a, b := closing(t, storeOn(t, o, addr)), closing(t, storeOn(t, o, addr))
@@ -65,7 +65,7 @@ func TestARecordThatWasDeletedByHandIsNotBegunAnew(t *testing.T) {
 }
 
 // Nor is it by a note, which can be left where there is no record.
-func TestANoteBeginsNoRecordThatWasDeletedByHand(t *testing.T) {
+func TestANoteDoesNotRecreateADeletedRecord(t *testing.T) {
 	t.Parallel()
 	addr := testserver.SharedZooKeeper(t)
 	b, c := opened(t, apart(), addr), connOf(t, addr)

@@ -16,29 +16,29 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A wire is the connection under a session of ZooKeeper's, which the driver makes anew when it
-// breaks. It reads along what the driver does not tell: the timeout that the server
-// grants, and the newest transaction that it has heard of; and it keeps the driver from what it must not do: begin
-// another session when this one has expired, and wait long for a member that hangs.
+// A wire is the connection of a ZooKeeper session, which the driver replaces when it breaks. It reads along what
+// the driver does not return: the timeout that the server grants, and the newest transaction seen. And it
+// prevents the driver from beginning another session when this one has expired, and from waiting long for a hung
+// member.
 type wire struct {
 	b *backend
 
-	// lapses is set for a session of ours: it lasts from one renewal to the next, so the
-	// driver's pings do not pass, and it connects again only for a request.
+	// lapses is set for a holdfast session: it lasts from one renewal to the next, so
+	// the driver's pings are dropped, and it reconnects only for a request.
 	lapses time.Duration
 
 	mu      sync.Mutex
 	conn    net.Conn
 	granted time.Duration // 0: not known yet
-	zxid    uint64        // the newest that was heard
-	heardAt store.Instant // when anything was heard last
+	zxid    uint64        // the newest seen
+	heardAt store.Instant // when anything was last received
 	wanted  int           // requests under way
 	changed chan struct{} // closed when wanted or ended changes
 	ended   chan struct{} // closed with the session: no more connections
 
 	asked    map[watched]int             // reads that watch, under way
 	fresh    map[watched]int             // reads of what is newest, under way
-	expected map[watched][]chan zk.Event // who waits for something to happen
+	expected map[watched][]chan zk.Event // the waiting listeners
 }
 
 func newWire(b *backend, lapses time.Duration) *wire {
@@ -76,7 +76,7 @@ func (w *wire) dial(network, address string, timeout time.Duration) (net.Conn, e
 }
 
 // mayDial waits until there is a request to connect for: a new connection renews the session.
-// One that nobody has asked for anything for its time is over.
+// A session without a request for its timeout has expired.
 func (w *wire) mayDial() bool {
 	late := make(<-chan time.Time)
 	if w.lapses > 0 {
@@ -154,7 +154,7 @@ func (w *wire) end() {
 	}
 }
 
-// drop has the driver connect anew, to the next member, if nothing was heard since: the one that it has is
+// drop makes the driver reconnect, to the next member, if nothing was received since: the present one is
 // silent. The driver would wait for two thirds of the timeout.
 func (w *wire) drop(since store.Instant) {
 	w.mu.Lock()
@@ -170,7 +170,7 @@ func (w *wire) timeout() time.Duration {
 	return w.granted
 }
 
-// newest is the newest transaction that was heard of.
+// newest is the newest transaction seen.
 func (w *wire) newest() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ type greeted struct {
 	net.Conn
 	w         *wire
 	messages  messages
-	asked, is bool // for the greeting; it was heard
+	asked, is bool // for the greeting; it was received
 }
 
 // messages are what a server sends. Each has 20 bytes or more: its length; then, of the first, the greeting, the version of
@@ -238,7 +238,7 @@ func (c *greeted) begins(head []byte) {
 	switch {
 	case !c.is:
 		c.is = true
-		if ms := binary.BigEndian.Uint32(head[8:]); ms > 0 { // 0: there is no such session any more
+		if ms := binary.BigEndian.Uint32(head[8:]); ms > 0 { // 0: the session has ended
 			c.w.granted = time.Duration(ms) * time.Millisecond
 		}
 	case int32(binary.BigEndian.Uint32(head[4:])) >= 0: // else it is an event
@@ -250,7 +250,7 @@ func (c *greeted) SetReadDeadline(t time.Time) error {
 	if latest := time.Now().Add(longestGreeting); !c.is && (t.IsZero() || t.After(latest)) { //mutant:zk-greeting-bounded
 		t = latest
 	} else if c.is && c.w.lapses > 0 {
-		t = time.Time{} // nobody pings: it is silent between two requests
+		t = time.Time{} // without pings it is silent between two requests
 	}
 	return c.Conn.SetReadDeadline(t)
 }
@@ -277,8 +277,8 @@ func (h *hosts) Len() int {
 	return len(h.all)
 }
 
-// Next also says whether all were tried in vain, so that the driver pauses, and
-// answers whoever waits.
+// Next also reports whether all were tried without success, so that the driver
+// pauses, and answers its waiting callers.
 func (h *hosts) Next() (server string, pause bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -294,7 +294,7 @@ func (h *hosts) Connected() {
 	h.tried = 0
 }
 
-// quiet is a log of the driver's: what goes wrong is told by errors.
+// quiet is the driver's log: failures are returned as errors.
 var quiet = log.New(io.Discard, "", 0)
 
 // A link is a session of ZooKeeper's, and its connection.
@@ -304,11 +304,12 @@ type link struct {
 	events <-chan zk.Event // closed when the driver has ended
 }
 
-// ownBuffer is enough for all that goes over the connection of a session of ours: the largest join. The driver has
+// ownBuffer is enough for all requests on the connection of a holdfast session: the largest join. The driver has
 // two of these.
 const ownBuffer = record.MaxNotes * (record.MaxNote*4/3 + 3*store.MaxName + 1<<10)
 
-// connect begins to connect. lapses is as in wire; over is called once it is over.
+// connect begins to connect. lapses is as in wire; over is called once the session
+// has ended.
 func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, error) {
 	l := &link{wire: newWire(b, lapses)}
 	send, receive := 5<<18, 0 // as much as there is
@@ -325,7 +326,7 @@ func (b *backend) connect(timeout, lapses time.Duration, over func()) (*link, er
 	if err != nil {
 		return nil, err
 	}
-	b.tasks.Go(func() { // so that nothing of it runs once it is over
+	b.tasks.Go(func() { // so that none of it runs after the end
 		<-l.ended
 		over()
 		l.mu.Lock()
@@ -377,7 +378,7 @@ func ask[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (answ
 	}
 }
 
-// greet tells who we are.
+// greet authenticates the session.
 func (l *link) greet(c *zk.Conn) error {
 	for _, a := range l.b.o.Auth { //mutant:zk-session-authenticates
 		if err := c.AddAuth(a.Scheme, []byte(a.Secret)); err != nil {

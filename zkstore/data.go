@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A backend is a record.Backend in ZooKeeper. What is not of a session of ours goes over one connection, which has a
-// session of ZooKeeper's that keeps nothing but a node, to be written to, and who listens.
+// A backend is a record.Backend in ZooKeeper. Requests outside the holdfast sessions go over one connection,
+// whose ZooKeeper session keeps only a node, to be written to, and the listeners.
 type backend struct {
 	servers   []string
 	o         Options
@@ -38,7 +38,8 @@ type backend struct {
 	clock clock
 }
 
-// A clock is what the server's showed, in an answer to what was sent and heard then.
+// A clock is the server's, in an answer to a request, with the times of sending and
+// receiving.
 type clock struct {
 	at          int64 // in microseconds
 	sent, heard store.Instant
@@ -46,23 +47,23 @@ type clock struct {
 
 const (
 	dataTimeout  = 10 * time.Second // of the session of the connection
-	clockAge     = 10 * time.Second // for how long the server's clock is taken to go as ours does
+	clockAge     = 10 * time.Second // how long the server's clock is assumed to run like the local one
 	startTimeout = 5 * time.Second  // for a member that answers
 	attempts     = 8                // at a transaction for which a node is missing that others delete when it is empty
 )
 
-// A data is the connection for what is not of a session of ours.
+// A data is the connection for requests outside the holdfast sessions.
 type data struct {
 	*link
-	node  string        // of ours: with all data it goes
+	node  string        // of this process: a deletion of all data deletes it
 	ready chan struct{} // closed when it is there, or never will be
 	err   error         // why it never will
 	mu    sync.Mutex
 	epoch epoch
 }
 
-// An epoch is the state of the node of all dates, which is written whenever records are deleted: what was read before is
-// no base for a write any more, as versions of a node that is made again begin anew.
+// An epoch is the state of the node of all dates, which is written whenever records are deleted: a record read
+// before is then no base for a write, as the versions of a recreated node start over.
 type epoch struct {
 	made    int64
 	version int32
@@ -76,7 +77,7 @@ func newBackend(servers []string, o *Options, path string) *backend {
 	return b
 }
 
-// connected returns the connection, and begins one if there is none.
+// connected returns the connection, and opens one if there is none.
 func (b *backend) connected(ctx context.Context) (*data, error) {
 	b.mu.Lock()
 	d := b.data
@@ -136,8 +137,8 @@ func (b *backend) start(d *data) {
 	close(d.ready)
 }
 
-// leave has what comes from now on connect anew, as all data was deleted. What is under way is answered on the old connection: of what
-// that was ended under nobody would know whether it was done.
+// leave makes later calls use a new connection, as all data was deleted. Calls under way are answered on the old
+// connection: if it were closed, their outcome would be unknown.
 func (b *backend) leave(d *data) {
 	b.mu.Lock()
 	present := b.data == d
@@ -150,7 +151,7 @@ func (b *backend) leave(d *data) {
 	}
 	b.tasks.Go(func() {
 		d.rest(b.ctx, dataTimeout) //mutant:zk-leaves-what-is-under-way
-		d.farewell()               // whoever listens makes its mailbox anew, where the old session may have one
+		d.farewell()               // each listener makes a new mailbox; the old session may still have one
 	})
 }
 
@@ -172,8 +173,8 @@ func (b *backend) made(c *zk.Conn, f func() error) (err error) {
 	return err
 }
 
-// makePath makes a node and those above it that are not there. A container that
-// others delete when it is empty may be made again.
+// makePath makes a node and the missing ones above it. A container that others
+// delete when it is empty may be recreated.
 func (b *backend) makePath(c *zk.Conn, path string, kind int32) (err error) {
 	for range attempts {
 		_, err = c.Create(path, nil, kind, b.o.ACL) // of a container, too: see wire.outgoing
@@ -191,7 +192,7 @@ func (b *backend) makePath(c *zk.Conn, path string, kind int32) (err error) {
 	return err
 }
 
-// hear notes what the server's clock showed when a node was written.
+// hear notes the server's clock at the write of a node.
 func (b *backend) hear(written *zk.Stat, sent store.Instant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -209,7 +210,7 @@ func (b *backend) now() (now, latest int64) {
 	return b.clock.at + at.Sub(b.clock.heard).Microseconds(), b.clock.at + 1000 + at.Sub(b.clock.sent).Microseconds()
 }
 
-// asks the clock anew, if that was long ago.
+// clocked reads the server's clock again, if the last read was long ago.
 func (b *backend) clocked(ctx context.Context, d *data) error {
 	b.mu.Lock()
 	known := store.Now() < b.clock.heard.Add(clockAge)
@@ -314,7 +315,7 @@ func (e epoch) String() string {
 	return strconv.FormatInt(e.made, 36) + "-" + strconv.Itoa(int(e.version))
 }
 
-// Close implements [record.Backend]. Of the sessions of ours only those that End was called for are ended.
+// Close implements [record.Backend]. It ends only those sessions of this process for which End was called.
 func (b *backend) Close() error {
 	b.end()
 	b.mu.Lock()

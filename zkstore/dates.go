@@ -19,20 +19,22 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// ZooKeeper deletes nothing by itself that has data. So for each record there is a marker below a date, at which somebody is
-// to look whether it can go: a sweep deletes those that are idle, and moves the marker of what is in use to a later date.
+// ZooKeeper deletes nothing with data by itself. So each record has a marker below a date, at which a process
+// checks whether it can be deleted: a sweep deletes idle records, and moves the markers of those in use to a
+// later date.
 
 const (
 	// retention is how long an idle record stays at least: far longer than a request can be under way, and than the clocks
 	// of two members of one ensemble differ.
 	retention = 10 * time.Minute
-	// inUse is how long nobody looks at what was found in use.
+	// inUse is how long a record found in use is not checked again.
 	inUse = 24 * time.Hour
 	// batch is how many records are deleted by one transaction.
 	batch = 100
 )
 
-// due is the date in such a time, in milliseconds, rounded up so that there are few.
+// due is the date after that time, in milliseconds, rounded up so that there are few
+// dates.
 func (b *backend) due(in time.Duration) int64 {
 	now, _ := b.now()
 	return b.dateOf(now/1000, in)
@@ -58,7 +60,8 @@ func (b *backend) makeDue(ctx context.Context, d *data, marker string, why error
 	return true, err
 }
 
-// List implements [record.Backend]. What was not written for long is found by its date.
+// List implements [record.Backend]. Records that were not written for long are found by
+// their dates.
 func (b *backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
 		d, err := b.connected(ctx)
@@ -207,7 +210,7 @@ func (b *backend) undelivered(ctx context.Context, d *data) error {
 	return nil
 }
 
-// delete deletes records, with their markers, as long as nobody has written them. With that begins another epoch.
+// delete deletes records, with their markers, if they were not written since. That begins a new epoch.
 func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) error {
 	for len(idles) > 0 {
 		ops := []any{exists(d.node), &zk.SetDataRequest{Path: b.path + "/i", Version: e.version}} //mutant:zk-deleted-in-an-epoch
@@ -238,7 +241,7 @@ func (b *backend) delete(ctx context.Context, d *data, idles []*seen, e *epoch) 
 		case failed < 0:
 			return err
 		}
-		idles = slices.Delete(idles, of[failed-fixed], of[failed-fixed]+1) // somebody needs it
+		idles = slices.Delete(idles, of[failed-fixed], of[failed-fixed]+1) // it is in use
 	}
 	return nil
 }
@@ -263,7 +266,7 @@ func (b *backend) move(ctx context.Context, d *data, s *seen, date int64) error 
 	return nil
 }
 
-// ignoring is err, unless somebody else has done it.
+// ignoring is err, unless another process has already done it.
 func ignoring(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil

@@ -86,7 +86,7 @@ func ParseURL(s string) (servers []string, o *Options, err error) {
 		}
 	}
 	for host := range strings.SplitSeq(u.Host, ",") {
-		if host == "" || host[0] == ':' { // not this host in its place, where everybody would be alone //mutant:zk-url-names-each-host
+		if host == "" || host[0] == ':' { // a missing host must not mean this host, where each process would have its own locks //mutant:zk-url-names-each-host
 			return nil, nil, bad("it names no host, or an empty one: want zk://host:port,host:port/path")
 		}
 		if strings.ContainsAny(host, "@?/") {

@@ -181,7 +181,7 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 
 // A holder that is cut off is told in time: before another is in. So is one whose
 // link goes silent without being cut.
-func TestAHolderThatIsCutOffIsLostBeforeTheNextIsIn(t *testing.T) {
+func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(*testserver.Link){"cut": (*testserver.Link).Cut, "silent": (*testserver.Link).Hush} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
 
 // Many ask while the server stands still, and give up. Their names are free before long, whatever slips in later, though their process
 // goes on holding something.
-func TestAsksThatSlipInLateAreGoneAgain(t *testing.T) {
+func TestLateAsksAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
 	link := testserver.NewLink(t, s.Addr)
@@ -287,7 +287,7 @@ func TestAsksThatSlipInLateAreGoneAgain(t *testing.T) {
 
 // A release that was not answered is done as soon as it can be: the hold does not go on
 // for the rest of its TTL in a process that lives.
-func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	link := testserver.NewLink(t, addr)
@@ -313,7 +313,7 @@ func mutexTry(name string) store.Claim {
 
 // A member that takes connections and says nothing is not waited for as long as the
 // driver would: several times the TTL.
-func TestAMemberThatHangsIsPassedOver(t *testing.T) {
+func TestAHungMemberIsSkipped(t *testing.T) {
 	t.Parallel()
 	s, in, used, other := onTwoLinks(t)
 	other.Hush()
@@ -356,7 +356,7 @@ func renewedAgain(t *testing.T, s *Store, in session.ID) {
 }
 
 // A member that is silent from one moment to the next is left for another in time.
-func TestASilentMemberIsLeftBeforeTheSessionIsOver(t *testing.T) {
+func TestASilentMemberIsLeftBeforeTheSessionExpires(t *testing.T) {
 	t.Parallel()
 	s, in, used, _ := onTwoLinks(t)
 	used.Hush()

@@ -72,7 +72,7 @@ func (b *backend) mustBegin(t testing.TB) session.ID {
 
 // What was answered by one member is read from every other at once, though that has not heard of it yet: what is written, and
 // who is there.
-func TestWhatOneMemberHasAnsweredIsReadFromAll(t *testing.T) {
+func TestAnAnswerOfOneMemberIsVisibleOnAll(t *testing.T) {
 	t.Parallel()
 	members, ways := testserver.LinkedZooKeepers(t, 3)
 	leader := testserver.ZooKeeperLeader(t, members)
@@ -131,7 +131,7 @@ func TestWhatOneMemberHasAnsweredIsReadFromAll(t *testing.T) {
 
 // A node that is made again counts its versions from the beginning. What was read before it was deleted is no base for a
 // write, also of a process that has not heard of that.
-func TestAVersionFromBeforeADeletionIsNone(t *testing.T) {
+func TestAVersionFromBeforeADeletionIsInvalid(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	b, late := opened(t, o, addr), opened(t, o, addr)
@@ -162,7 +162,7 @@ func TestAVersionFromBeforeADeletionIsNone(t *testing.T) {
 }
 
 // Nor is what was read before all was deleted, by whoever.
-func TestAVersionFromBeforeAllWasDeletedIsNone(t *testing.T) {
+func TestAVersionFromBeforeAllWasDeletedIsInvalid(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	late := opened(t, o, addr)
@@ -193,7 +193,7 @@ func TestAVersionFromBeforeAllWasDeletedIsNone(t *testing.T) {
 }
 
 // A record that has just become idle stays, though it is time to look at it.
-func TestWhatHasJustBecomeIdleStays(t *testing.T) {
+func TestANewlyIdleRecordStays(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
 	b.retention = time.Millisecond
@@ -241,7 +241,7 @@ func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 }
 
 // Who listens goes over to the connection that is made then, and says that something may have been missed.
-func TestWhoListensHearsAgainOnceItsConnectionIsLeft(t *testing.T) {
+func TestAListenerResumesOnANewConnection(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
 	heard := make(chan record.Notification, 8)
@@ -256,7 +256,7 @@ func TestWhoListensHearsAgainOnceItsConnectionIsLeft(t *testing.T) {
 }
 
 // Who listens has a mailbox as long as its session: when that has ended, all are told to look, and then to be told again.
-func TestWhoListensLooksOnceItsSessionHasEnded(t *testing.T) {
+func TestAListenerPollsOnceItsSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	a, b := opened(t, o, addr), opened(t, o, addr)
@@ -334,7 +334,7 @@ func TestANoteOfALostSwapIsLeftAlone(t *testing.T) {
 }
 
 // To delete them one by one would be as many requests.
-func TestLettersAreDeletedWhenTheyAreMany(t *testing.T) {
+func TestOldNotificationsAreDeletedWhenTheyAreMany(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	b, c, p := opened(t, o, addr), connOf(t, addr), store.NewProcess()
@@ -360,7 +360,7 @@ func TestLettersAreDeletedWhenTheyAreMany(t *testing.T) {
 }
 
 // Letters that a process had not read when it died are thrown away, and those of one that is there are not.
-func TestLettersOfTheDeadAreThrownAway(t *testing.T) {
+func TestNotificationsOfDeadProcessesAreDeleted(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	b, c := opened(t, o, addr), connOf(t, addr)

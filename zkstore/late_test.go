@@ -66,7 +66,7 @@ func isEmpty(t *testing.T, s *Store, name string) {
 
 // An ask that was not answered can arrive at any time, also behind its withdrawal, and more than once. It is not done then, though
 // its session goes on with other claims of its process.
-func TestWhatArrivesBehindItsWithdrawalIsNotDone(t *testing.T) {
+func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
 		var hold store.Hold
@@ -92,7 +92,7 @@ func TestWhatArrivesBehindItsWithdrawalIsNotDone(t *testing.T) {
 }
 
 // Asked for again, it is in the queue once, whatever arrived of it before, and what arrives of it later; and given back it is gone.
-func TestAnAskThatIsRepeatedIsInTheQueueOnce(t *testing.T) {
+func TestARepeatedAskIsInTheQueueOnce(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
 		var hold store.Hold
@@ -137,7 +137,7 @@ func TestAnAskThatIsRepeatedIsInTheQueueOnce(t *testing.T) {
 }
 
 // A hold goes on under another id. The late ask for the old one does it no harm, and adds nothing.
-func TestALateAskDoesNoHarmToWhoAdoptedItsHold(t *testing.T) {
+func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	t.Parallel()
 	s, r := replayOn(t, apart(), testserver.SharedZooKeeper(t))
 	c := mutex("a")

@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// Who listens has a mailbox, a node whose children are letters: all that a letter says is its name. It
-// watches the children, and deletes those that it has delivered once they are many, or none has come for a while. Nobody writes to a mailbox whose
-// process is not there.
+// A listener has a mailbox, a node whose children are letters: the content of a letter is its name. It watches
+// the children, and deletes delivered ones once they are many, or none has come for a while. Letters are not
+// written to the mailbox of a process that is not there.
 
 const (
-	// A watch that broke is begun anew after a pause between these.
+	// A broken watch is restarted after a pause between these.
 	leastPause = 50 * time.Millisecond
 	mostPause  = 3 * time.Second
 	// lull is how long the newest letters stay, unless they are many: to delete them is a request, and so each deletes some.
@@ -30,7 +30,7 @@ const (
 
 func (b *backend) mailbox(p store.Process) string { return b.path + "/m/" + p.String() }
 
-// here is the node that says that somebody listens.
+// here is the node that says that there is a listener.
 const here = "/here"
 
 var letters = base64.RawURLEncoding
@@ -85,8 +85,8 @@ func (b *backend) Listen(ctx context.Context, p store.Process, sink func(record.
 	}
 }
 
-// listen delivers what comes for a process, until the session or the context ends. A new connection of the same session looks and watches
-// anew; there the letters are still.
+// listen delivers the letters to a process, until the session or the context ends. After a reconnect of the same
+// session it reads and watches again; the letters are still there.
 func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.Notification), begun func()) error {
 	d, err := b.connected(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 	}
 	what := watched{box, true}
 	delivered := map[string]bool{}
-	for told, lulled := false, false; ; {
+	for notified, lulled := false, false; ; {
 		var goes []any
 		if len(delivered) >= manyLetters || lulled { //mutant:zk-letters-pile-up
 			for node := range delivered {
@@ -147,8 +147,8 @@ func (b *backend) listen(ctx context.Context, p store.Process, sink func(record.
 			}
 		}
 		delivered = there
-		if !told {
-			told = true
+		if !notified {
+			notified = true
 			begun()
 		}
 		quiet := make(<-chan time.Time)

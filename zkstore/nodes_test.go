@@ -53,7 +53,7 @@ func TestAWrongACLLeavesNothing(t *testing.T) {
 }
 
 // When all was deleted another connection is made; what is under way on the old one is answered all the same.
-func TestWhatIsUnderWayIsAnsweredThoughAllWasDeleted(t *testing.T) {
+func TestCallsInFlightAreAnsweredAfterADeletionOfAll(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
 	d := b.mustConnect(t)
@@ -84,7 +84,7 @@ func TestWhatIsUnderWayIsAnsweredThoughAllWasDeleted(t *testing.T) {
 
 // Who deletes all that is there ends all holds; their owners are told, and the next
 // gets in, with a larger token as it is the same ZooKeeper.
-func TestAWipeIsToldAndTheNextGetsIn(t *testing.T) {
+func TestAWipeIsReportedAndTheNextIsGranted(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	s := closing(t, storeOn(t, o, addr))
@@ -176,7 +176,7 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 
 // A server forgets with a connection what it watches. Who waits watches anew, and hears of what
 // happened meanwhile: of a grant by its letter, which is there still, and of a session that has ended.
-func TestAWaiterHearsWhatHappenedWhileItWasCutOff(t *testing.T) {
+func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		addr, o := testserver.SharedZooKeeper(t), apart()
@@ -225,7 +225,7 @@ func watches(t *testing.T, s *Store, below string) (n int) {
 }
 
 // Who waits watches the session of the one ahead, and no other node.
-func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
+func TestAWaiterWatchesOnlyTheBlockingEntry(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	first := closing(t, storeOn(t, o, addr))
@@ -246,7 +246,7 @@ func TestAWaiterWatchesOnlyTheEntryInItsWay(t *testing.T) {
 
 // What nobody has used for its time is deleted with all that is left of it, and what is in use stays, and is looked at
 // later; a name that is made again goes on with larger tokens.
-func TestWhatNobodyUsesIsDeletedAndMadeAgain(t *testing.T) {
+func TestAnUnusedNameIsDeletedAndCanBeRecreated(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	s := closing(t, storeOn(t, o, addr))
@@ -291,7 +291,7 @@ func TestWhatNobodyUsesIsDeletedAndMadeAgain(t *testing.T) {
 }
 
 // -1 is no version for ZooKeeper, but whatever is there. A record is not written on it, however often it is written.
-func TestAVersionThatWouldBeNoneIsPassedOver(t *testing.T) {
+func TestAReservedVersionIsSkipped(t *testing.T) {
 	t.Parallel()
 	server := countedServer(t)
 	b := backendOn(t, nil, server.Addr)
@@ -341,7 +341,7 @@ func TestAVersionThatWouldBeNoneIsPassedOver(t *testing.T) {
 }
 
 // Nor is an epoch of it: each swap would be done in that, also one on what was read before a deletion.
-func TestAnEpochThatWouldBeNoneIsPassedOver(t *testing.T) {
+func TestAReservedEpochIsSkipped(t *testing.T) {
 	t.Parallel()
 	server, o := countedServer(t), apart()
 	deletes := func() *backend {
@@ -407,7 +407,7 @@ func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {
 
 // A session that nobody renews ends, though its process lives and its connection breaks: neither pings nor a new
 // connection renew it.
-func TestASessionThatIsNotRenewedEndsThoughItsConnectionBreaks(t *testing.T) {
+func TestAnUnrenewedSessionEndsEvenIfItsConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	link := testserver.NewLink(t, addr)

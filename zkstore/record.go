@@ -45,8 +45,8 @@ func unescape(node string) (name string, ok bool) {
 
 func (b *backend) nameNode(name string) string { return b.path + "/n/" + escape(name) }
 
-// knownNode is made and deleted with the record, by the same transactions. Where only this one is there, somebody else has
-// deleted the record, and a claim that it had may go on: so no other is made.
+// knownNode is created and deleted with the record, by the same transactions. If only this node exists, the
+// record was deleted from outside, and a hold in it may go on: so the record is not recreated.
 func (b *backend) knownNode(name string) string { return b.path + "/k/" + escape(name) }
 
 // begun is the operations that make the nodes of a name.
@@ -83,8 +83,8 @@ func (b *backend) Load(ctx context.Context, name string) (record.Record, error) 
 	return record.Record{}, b.failed(err)
 }
 
-// read reads a record and its inbox. A node tells how many children it has, so where it has none they are as of the same
-// moment. Else the children are read, and the record once more if it is another by then (law 11).
+// read reads a record and its inbox. A node has the number of its children, so if there are none both are as of
+// the same moment. Otherwise the children are read, and the record again if it has changed by then (law 11).
 func (b *backend) read(ctx context.Context, d *data, name string, fresh bool) (r record.Record, g got, err error) {
 	path, e := b.nameNode(name), d.epochNow()
 	if g, err = get(ctx, d.link, path, fresh); err != nil {
@@ -141,8 +141,8 @@ func (b *backend) children(ctx context.Context, d *data, path string) (children,
 	})
 }
 
-// The node of a note is the newest transaction that whoever left it had heard of when its swap was refused, its place in the
-// join, its key and its data. Whoever begins to join later has heard of a later one.
+// The node of a note is the newest transaction that its process had seen when its swap was refused, its index in
+// the join, its key and its data. A later join has seen a later transaction.
 func noteNode(newest uint64, place int, n *record.Note) string {
 	return fmt.Sprintf("%016x-%02x-%s-%s", newest, place, n.Key, letters.EncodeToString(n.Data)) //mutant:zk-note-order
 }
@@ -183,10 +183,10 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		data[1] = idle
 	}
 	marker := b.marker(b.due(b.retention), s.Name)
-	told, marked := s.Notifications, true
+	letters, marked := s.Notifications, true
 	for range attempts {
 		e := d.epochNow()
-		if s.Old.Version != "" && in != e.String() { // somebody has deleted records; was it another by this name?
+		if s.Old.Version != "" && in != e.String() { // records were deleted; was it another one of this name?
 			g, err := get(ctx, d.link, path, true)
 			if err != nil {
 				return out, b.failed(err)
@@ -210,8 +210,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			ops = append(ops, &zk.SetDataRequest{Path: path, Data: data, Version: -1}) //mutant:zk-version-that-is-none
 		}
 		set := len(ops) - 1
-		for i := range told {
-			ops = append(ops, b.letter(&told[i])...)
+		for i := range letters {
+			ops = append(ops, b.letter(&letters[i])...)
 		}
 		sent := store.Now()
 		all, failed, err := multi(ctx, d.link, ops...)
@@ -219,7 +219,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		switch {
 		case err == nil:
 			b.hear(all[set].Stat, sent)
-			if told == nil {
+			if letters == nil {
 				b.notify(d, s.Notifications)
 			}
 			out.Done, out.Told, out.Inbox = true, true, all[set].Stat.NumChildren == 0
@@ -232,8 +232,8 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			return out, nil
 		case failed == 1:
 			err = b.epochAgain(ctx, d)
-		case failed > set: // who is to be told has gone
-			told = nil
+		case failed > set: // the process to notify has ended
+			letters = nil
 			continue
 		case s.Old.Version == "" && failed == made+1:
 			return out, b.deletedByHand(s.Name)
@@ -249,7 +249,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	return out, nil
 }
 
-// refused joins, or tells what is there.
+// refused joins, or returns the current record.
 func (b *backend) refused(ctx context.Context, d *data, s *record.Swap) (out record.Outcome, err error) {
 	if s.Join != nil {
 		out.Joined, err = b.join(ctx, d, s)
@@ -278,7 +278,7 @@ func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined boo
 			return true, nil
 		case failed == 0 && (errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNoNode)):
 			return false, nil
-		case errors.Is(err, zk.ErrSessionExpired): // what was left has gone with it
+		case errors.Is(err, zk.ErrSessionExpired): // its notes have been deleted with it
 			return false, nil
 		case failed < 0 || !errors.Is(err, zk.ErrNoNode) && !errors.Is(err, zk.ErrNodeExists):
 			return false, err
@@ -288,7 +288,7 @@ func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined boo
 			return false, b.deletedByHand(s.Name)
 		case errors.Is(err, zk.ErrNodeExists): // the name is there again, or its marker is there still
 			parent = parent[:failed-1]
-		case failed == 3 && len(parent) == 3: // there is no such date yet
+		case failed == 3 && len(parent) == 3: // the date does not exist yet
 			if _, err := b.makeDue(ctx, d, parent[2].(*zk.CreateRequest).Path, err); err != nil {
 				return false, err
 			}
@@ -301,7 +301,7 @@ func (b *backend) join(ctx context.Context, d *data, s *record.Swap) (joined boo
 	return false, nil
 }
 
-// notify writes letters one by one: to some nobody listens.
+// notify writes letters one by one: some have no listener.
 func (b *backend) notify(d *data, all []record.Notification) {
 	for i := range all {
 		b.tasks.Go(func() {

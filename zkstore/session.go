@@ -19,7 +19,7 @@ import (
 // An own session was begun by this process.
 type own struct {
 	*link
-	calls int32 // that were heard of; guarded by backend.mu
+	calls int32 // that were seen; guarded by backend.mu
 }
 
 // SessionTraits implements [session.Backend].
@@ -30,17 +30,18 @@ func (b *backend) SessionTraits() session.Traits {
 func (b *backend) callsNode(id session.ID) string   { return b.path + "/s/" + id.String() }
 func (b *backend) renewalNode(id session.ID) string { return b.path + "/r/" + id.String() }
 
-// asks is the timeout that is asked for, so that what a crashed process held is free within
-// the TTL and a second. A session ends at the first tick of the server after its timeout: a tick
-// late at the most. The tick is not told, but it is 2 s by default, and half the least timeout:
-// what of it may be more than a second is asked for less.
+// asks is the timeout to ask for, so that the holds of a crashed process are freed within the
+// TTL and a second. A session ends at the first tick of the server after its timeout: a tick
+// late at the most. The tick is unknown, but it is 2 s by default, and half the least timeout:
+// the timeout is shorter by the part of it that may exceed a second.
 func asks(ttl time.Duration) time.Duration {
 	return (ttl - min(max(ttl/2-time.Second, 0), time.Second) + time.Millisecond - 1).Truncate(time.Millisecond) //mutant:zk-less-asked-than-ttl
 }
 
-// counts is for how much of its timeout a session can be counted on after a write that
-// was answered. A member tells the leader of whom it has heard every half tick; if
-// it dies before, the leader counts from then. No timeout is shorter than two ticks.
+// counts is how much of its timeout a session certainly lasts after an answered write.
+// A member reports the sessions that it has heard of to the leader every half tick; if
+// it dies before, the leader counts from the last report. No timeout is shorter than
+// two ticks.
 func counts(timeout time.Duration) time.Duration { return timeout * 3 / 4 } //mutant:zk-timeout-that-counts
 
 // Begin implements [session.Backend].
@@ -91,7 +92,7 @@ func (b *backend) ofOwn(id session.ID) *own {
 	return b.own[id]
 }
 
-// disown forgets a session of ours.
+// disown forgets a session of this process.
 func (b *backend) disown(id session.ID) *own {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +151,8 @@ func (b *backend) Call(ctx context.Context, id session.ID) error {
 	return b.failed(err)
 }
 
-// Left implements [session.Backend]. A session whose node is gone was ended by the server, which makes it no more.
+// Left implements [session.Backend]. A session whose node is missing was ended by the server, which never
+// recreates it.
 func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, error) {
 	d, err := b.connected(ctx)
 	if err != nil {
@@ -161,8 +163,9 @@ func (b *backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return left, b.failed(errors.Join(errs...))
 }
 
-// lasts is how long a session goes on at least. That the node of its renewals is not there may be old, or somebody may have
-// deleted that: it has ended once the other has gone, too. With either of them gone nobody renews it.
+// lasts is how long a session goes on at least. A missing node of its renewals may be a stale read, or a
+// deletion from outside: the session has ended once the other node is missing, too. Without either of them it is
+// no longer renewed.
 func (b *backend) lasts(ctx context.Context, d *data, id session.ID) (time.Duration, error) {
 	g, err := get(ctx, d.link, b.renewalNode(id), false)
 	if err == nil && g.stat == nil { //mutant:zk-end-is-fresh

@@ -43,10 +43,10 @@ func (b *backend) WatchRecord(ctx context.Context, name string, changed func()) 
 	}
 }
 
-// watchNode has a node watched, whether it is there or not, until the session or the context
-// ends. It calls told once it is, and after each event once it is watched again: so what is
-// read then is not older than what the next event tells of.
-func (b *backend) watchNode(ctx context.Context, path string, told func()) error {
+// watchNode watches a node, whether it exists or not, until the session or the context ends.
+// It calls notify once it is watched, and after each event once it is watched again: so a read
+// then is not older than the next event.
+func (b *backend) watchNode(ctx context.Context, path string, notify func()) error {
 	d, err := b.connected(ctx)
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func (b *backend) watchNode(ctx context.Context, path string, told func()) error
 			d.unexpect(what, events)
 			return err
 		}
-		told()
+		notify()
 		select {
 		case e := <-events:
 			if e.Type == zk.EventNotWatching {

@@ -7,11 +7,11 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// The driver could watch by itself. But it tells a new connection what was watched, and up to
-// which transaction it has heard all, and reads that number while its reader may raise it
-// already, by an answer on the new connection: what changed in between would never be told.
-// So it knows of no watch. What it reads is watched where the wire says so in the request,
-// and all who wait are woken by each new connection, to look and to watch anew.
+// The driver could watch by itself. But it sends a new connection its watches, and the newest
+// transaction that it has seen, and reads that number while an answer on the new connection
+// may already raise it: changes in between would never be reported. So the driver knows of no
+// watch. The wire sets the watch flag in its read requests, and each new connection wakes all
+// listeners, to read and to watch again.
 
 // A watched is a node's data, or its children.
 type watched struct {
@@ -30,11 +30,12 @@ const (
 	opCreateContainer = 19
 )
 
-// asking runs a read of what, Get, Exists or Children, as one that has the server watch it from then
-// on: wire.heard hears what happens to it.
+// asking runs a read of what, Get, Exists or Children, that makes the server watch it from then on:
+// wire.heard receives its events.
 func (w *wire) asking(what watched, read func() error) error { return w.marked(w.asked, what, read) }
 
-// reading runs a Get of a path that tells what is newest: the member asks the leader first.
+// reading runs a Get of a path that returns the newest state: the member asks the leader
+// first.
 func (w *wire) reading(path string, read func() error) error {
 	return w.marked(w.fresh, watched{path, false}, read)
 }
@@ -76,12 +77,11 @@ func (w *wire) unexpect(what watched, events <-chan zk.Event) {
 	}
 }
 
-// outgoing returns what is sent instead of b, one request of the driver's. A read that shall
-// watch gets its last byte set, the flag of the watch; before one that shall tell what is newest goes a sync, whose
-// number is one of those that the driver passes over. A node that is made with the flag of
-// a container, the last four bytes, becomes the operation that makes containers: the driver's
-// own function for that reads a result, when it is closed, that may still be written. The pings of a session that lapses
-// do not pass.
+// outgoing returns what is sent instead of b, one request of the driver's. A read with a watch gets its last
+// byte set, the watch flag; before a read of the newest state goes a sync, whose number is one of those that the
+// driver ignores. A node created with the flag of a container, the last four bytes, becomes the operation that
+// creates containers: the driver's own function for that reads a result, when it is closed, that may still be
+// written. The pings of a session that lapses are dropped.
 func (w *wire) outgoing(b []byte) []byte {
 	const (
 		operation = 8  // after length and number of the request
@@ -130,12 +130,12 @@ const syncNumber = 1<<32 - 9
 // wake gives an event to those who expect something to happen to what. w.mu is held.
 func (w *wire) wake(what watched, e zk.Event) {
 	for _, events := range w.expected[what] {
-		events <- e // there is room: one event each
+		events <- e // it does not block: one event each
 	}
 	delete(w.expected, what)
 }
 
-// heard wakes those whom an event is for. It does not block.
+// heard wakes the listeners of an event. It does not block.
 func (w *wire) heard(e zk.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 
 // Each event wakes those that it is for, once; a new connection wakes all, as the server has
 // forgotten what it watched.
-func TestAnEventWakesWhoExpectsIt(t *testing.T) {
+func TestAnEventWakesItsListener(t *testing.T) {
 	t.Parallel()
 	data, children, other := watched{"/a", false}, watched{"/a", true}, watched{"/b", false}
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestAnEventWakesWhoExpectsIt(t *testing.T) {
 }
 
 // Whoever listens to a connection that has ended, as all data was deleted, would wait for ever: nothing happens on it any more.
-func TestTheEndOfAConnectionWakesWhoExpectsAnything(t *testing.T) {
+func TestTheEndOfAConnectionWakesAllListeners(t *testing.T) {
 	t.Parallel()
 	w := newWire(nil, 0)
 	before := w.expect(watched{"/a", true})

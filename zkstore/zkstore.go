@@ -14,70 +14,74 @@
 //	/holdfast/m/PROCESS/lLETTER                     a notification for it
 //	/holdfast/i/DATE/NAME                           a name that is to be looked at then, in milliseconds since 1970
 //
-// Of a name all bytes but letters, digits, "_", "-" and "~" are written as %XX. A record begins with the version of the
-// form, a byte of 2, and a byte that is 1 if nobody uses the name; the rest, and a note, has the form of package
-// [github.com/holdfast-go/holdfast/store/record]. Notes and letters are URL-safe base64. Sessions, their notes, and what says that a
-// process is there are ephemeral, and each mailbox (a node below m) and each date is a container.
+// Of a name all bytes but letters, digits, "_", "-" and "~" are written as %XX. A record begins with the version
+// of the format, a byte of 2, and a byte that is 1 if the name is unused; the rest, and a note, has the format
+// of package [github.com/holdfast-go/holdfast/store/record]. Notes and letters are URL-safe base64. Sessions,
+// their notes, and the nodes "here" of processes are ephemeral, and each mailbox (a node below m) and each date
+// is a container.
 //
-// A record is changed as package [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that ZooKeeper does only if nobody has written the
-// record since it was read, and if the notes that it takes in are still there. A record that nobody has used for ten
-// minutes is deleted by a process that looks at its date, once a minute: that is ten minutes after it was made, and a day after it was
-// found in use. Each deletion writes to the node
-// i: what was read before is good for no write that comes later, as ZooKeeper counts the versions of a node that
-// is made again from the beginning.
+// A record is changed as package [github.com/holdfast-go/holdfast/store/queue] says, by a transaction that
+// ZooKeeper does only if the record has not been written since it was read, and if the notes that it takes in
+// still exist. A record unused for ten minutes is deleted by a process that checks due dates, once a minute: a
+// record is due ten minutes after it was created, and a day after it was found in use. Each deletion writes to
+// the node i: a record read before is not valid for a later write, as ZooKeeper counts the versions of a
+// recreated node from the beginning.
 //
 // # Deleting nodes by hand
 //
-// Do not: break a hold with the command (holdfast break) or [store.Inspector]. No single node that is deleted lets two hold a name.
-// Without its record a name is refused (store.ErrCorrupt), as who held it may hold it still: once nobody uses the name,
-// delete its node below k too. Without one of its two nodes a session is lost for its owner with the next renewal, and nobody gets
-// what it held before the other node has gone.
+// Do not: break a hold with the command (holdfast break) or [store.Inspector]. Deleting a single node never lets
+// two hold a name. A name without its record is refused (store.ErrCorrupt), as its holder may still hold it:
+// once the name is unused, delete its node below k too. A session without one of its two nodes is lost for its
+// owner with the next renewal, and its names are not granted before the other node has gone.
 //
-// Delete the node of a name below n and that below k, or both nodes of a session, and two can hold a name: of the first for as
-// long as its holder has it, of the second until the holder's next renewal. So it is if the whole path is deleted.
+// If you delete the node of a name below n and that below k, or both nodes of a session, two can hold a name: in
+// the first case for as long as its holder has it, in the second until the holder's next renewal. The same holds
+// if the whole path is deleted.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by token,
-// as the rule of package [github.com/holdfast-go/holdfast/store] says.
-// Joining a queue conflicts with nobody. For each TTL that its claims have a process has a session of
-// ZooKeeper's, and it renews each by one write for all that it keeps, every quarter of its timeout. Nothing else
-// keeps such a session alive: no ping, no read, and no new connection.
+// Order, slots, upgrades, minimum hold, lock delay, blocks of tokens, hand-over to another process, and match by
+// token, as the rule of package [github.com/holdfast-go/holdfast/store] says. Joining a queue never conflicts
+// with other writes. For each TTL of its claims a process has a ZooKeeper session, and it renews each by one
+// write for all that it keeps, every quarter of its timeout. Nothing else keeps such a session alive: no ping,
+// no read, and no new connection.
 //
-// So a process has three connections, or two if its TTLs are at most ten seconds: one for what it reads and writes; one for the session of what
-// it holds; and one for the session of what waits, which lasts for ten seconds at most, so that a waiter that crashed blocks nobody for longer. A session
-// of ZooKeeper's has one timeout, one connection at a time, and goes on as long as anything is sent over that. If what is read and written
-// shared the connection of a session, that would go on in a process that renews nothing any more.
+// So a process has three connections, or two if its TTLs are at most ten seconds: one for reads and writes; one
+// for the session of its holds; and one for the session of its waiters, which lasts for ten seconds at most, so
+// that a crashed waiter does not block others for longer. A ZooKeeper session has one timeout, one connection at
+// a time, and goes on as long as anything is sent over that. If reads and writes shared the connection of a
+// session, that would go on in a process that no longer renews.
 //
-// What a crashed process held comes free when ZooKeeper has ended its session: at the
-// first tick of the server (every 2 s unless its operator says otherwise) after the timeout of the session since
-// it was heard of last. That timeout is a second less than the TTL (less than that for TTLs below 4 s, and nothing
-// for those up to 2 s), so that the name is free within the TTL and a second, unless ticks are longer than 2 s; for
-// TTLs in the second above the least that the server grants, within the TTL and a tick. After a change of
-// leader that is up to a TTL later, as the new one counts anew. Who waits watches the session of the entry ahead,
-// and is granted at once then.
+// The holds of a crashed process are freed when ZooKeeper has ended its session: at the first tick of the server
+// (every 2 s unless its operator says otherwise) after the timeout of the session since its last message. That
+// timeout is a second less than the TTL (less than that for TTLs below 4 s, and nothing for those up to 2 s), so
+// that the name is free within the TTL and a second, unless ticks are longer than 2 s; for TTLs in the second
+// above the least that the server grants, within the TTL and a tick. After a change of leader that is up to a
+// TTL later, as the new leader restarts the timeouts. A waiter watches the session of the entry ahead, and is
+// granted at once then.
 //
-// For its owner a lease lasts for three quarters of that timeout
-// from the sending of the last renewal that was answered. A member that was cut off from the
-// others answers reads and pings for a while, so they prove nothing; and whom it has
-// heard of it tells the leader half a tick later, or never if it dies before, which the last
-// quarter is for, as no timeout is shorter than two ticks. A server whose minSessionTimeout is less than
-// two of its ticks breaks that for TTLs below two ticks.
+// For its owner a lease lasts for three quarters of that timeout from the sending of the last renewal that was
+// answered. A member that was cut off from the others answers reads and pings for a while, so they prove
+// nothing. It reports the sessions that it has heard of to the leader half a tick later, or never if it dies
+// before; the last quarter of the timeout covers that, as no timeout is shorter than two ticks. A server whose
+// minSessionTimeout is less than two of its ticks breaks that for TTLs below two ticks.
 //
 // A TTL that the server does not grant is an error that says so. It grants
 // from 2 to 20 of its ticks: 4 s to 40 s unless its operator says otherwise.
 //
-// A token is the time at which it was drawn, in microseconds, by the clock of the server that leads, as far as the
-// process has heard of it, or one more than the newest of the name. So the tokens of a name increase, also after all data was deleted or
-// put back from a backup, unless the clock was set back as well; and when a member leads whose clock is more than ten
-// minutes behind, on a name that nobody has used for as long. Minimum hold and lock delay run by that clock.
+// A token is the time at which it was drawn, in microseconds, by the clock of the leader, as last read by the
+// process, or one more than the newest of the name. So the tokens of a name increase, even after all data was
+// deleted or restored from a backup. They can decrease if the clock was set back as well, or if the new leader's
+// clock is more than ten minutes behind, on a name unused for as long. Minimum hold and lock delay run by that
+// clock.
 //
-// A connection that breaks and comes back, to any member, within the TTL keeps
-// everything, and loses no notification. No operation is sent twice unless ZooKeeper says that it was not applied. What is read is as new
-// as the newest write that was answered by any member, but through one that led and has been cut off from the others, for
-// as long as it has not noticed; nobody holds anything by such a reading, as a session counts from a write.
+// A connection that breaks and comes back, to any member, within the TTL keeps everything, and loses no
+// notification. No operation is sent twice unless ZooKeeper says that it was not applied. A read is as new as
+// the newest answered write of any member, except through a former leader that was cut off from the others,
+// until it notices; no hold depends on such a read, as a session counts from a write.
 //
-// A record has at most 550,000 bytes, which is some 5,000 entries. There is no sequence number that could come to its end.
+// A record has at most 550,000 bytes, which is some 5,000 entries. There is no sequence number that could be
+// exhausted.
 //
 // # Requirements
 //
@@ -87,9 +91,9 @@
 //
 // # Rights
 //
-// Who may read, write, create and delete below the path can do all of it. Nodes are made with Options.ACL: by default
-// all that everybody may, or with Auth all that its user may, and nobody else. If the path is
-// there already, nothing above it is read or written.
+// A user needs the rights to read, write, create and delete below the path. Nodes are created with Options.ACL:
+// by default everyone has all rights, or with Auth only its users. If the path exists already, nothing above it
+// is read or written.
 package zkstore
 
 import (
@@ -121,10 +125,10 @@ type Options struct {
 	// if it is not there. Stores with different paths have nothing to do with each
 	// other, as long as neither is below the other.
 	Path string
-	// Auth has the users as whom each session logs in. Default: none.
+	// Auth has the users that each session logs in as. Default: no user.
 	Auth []Auth
-	// ACL says who may do what with the nodes that are made. Default: everybody may do
-	// all, or with Auth its users may, and nobody else.
+	// ACL is the access list of created nodes. Default: everyone has all rights, or
+	// with Auth only its users.
 	ACL []zk.ACL
 	// Dial makes the connections, with TLS for example: a plain one unless set.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -1,18 +1,18 @@
 // Package holdfastcertmagic gives any certmagic.Storage the locks of holdfast. Of all processes that
-// share the storage, one at a time obtains or renews a certificate:
+// share the storage, only one at a time obtains or renews a certificate:
 //
 //	storage := holdfastcertmagic.NewStorage(&certmagic.FileStorage{Path: dir}, locks)
 //	certmagic.Default.Storage = storage
 //
-// Keys and values go to the storage that was given. Its own locks are not used. All processes
-// that share the storage must take their locks from the same store: one that uses the storage's
-// own locks is not excluded.
+// Keys and values go to the given storage. Its own locks are not used. All processes that share the
+// storage must take their locks from the same store: one that uses the storage's own locks is not
+// excluded.
 //
 // certmagic cannot notice a lost lease while it talks to a CA, as after the process was suspended
 // for longer than the TTL. Two processes can then obtain the same certificate. Before the next
 // attempt [Storage.RenewLockLease] takes the lock again; otherwise certmagic gets the loss as the
-// error of Unlock, and logs it. An issuer or an event handler of yours that must heed a
-// loss works under the context of [Storage.Lease].
+// error of Unlock, and logs it. If your issuer or event handler must stop at a loss, work under the
+// context of [Storage.Lease].
 package holdfastcertmagic
 
 import (
@@ -37,10 +37,11 @@ func NewStorage(storage certmagic.Storage, locks *holdfast.Locker) *Storage {
 	return &Storage{storage, locks.ByName()}
 }
 
-// Lock waits until the name is ours alone, or ctx ends. Its errors are those of [holdfast.Lock.Lock].
+// Lock waits until this process alone has the name, or ctx ends. Its errors are those of
+// [holdfast.Lock.Lock].
 func (s *Storage) Lock(ctx context.Context, name string) error { return s.byName.Lock(ctx, name) } //mutant:certmagic-lock
 
-// TryLock takes the name if nobody has it or waits for it, and reports whether it did.
+// TryLock takes the name if no one has it or waits for it, and reports whether it did.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return s.byName.TryLock(ctx, name)
 }

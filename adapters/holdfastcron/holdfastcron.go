@@ -1,5 +1,5 @@
-// Package holdfastcron runs each tick of a job of robfig/cron in one process, of all that
-// have the same schedule.
+// Package holdfastcron runs each tick of a job of robfig/cron in only one of the processes with the
+// same schedule.
 //
 //	once := holdfastcron.OneProcess(ctx, locks, "report", &holdfastcron.Options{
 //		AtLeast: 10 * time.Second, // clocks differ by less
@@ -9,23 +9,23 @@
 //	job := holdfastcron.Func(func(ctx context.Context) error { return report(ctx) })
 //	_, err := c.AddJob("0 * * * *", cron.NewChain(cron.Recover(cron.DefaultLogger), once).Then(job))
 //
-// A wrapper is of one name. With [cron.WithChain] all jobs of a scheduler would share that
-// name, and each would block the others: make one for each job, as above.
+// A wrapper has one name. With [cron.WithChain] all jobs of a scheduler would share that name, and
+// each would block the others: make one for each job, as above.
 //
 // # The context and the lease
 //
-// cron gives a job no context. A job that is a [Func] gets one from the wrapper: it ends
-// when the lease is lost, and [holdfast.LeaseFrom] finds the lease in it, with its token.
-// Any other [cron.Job] runs under the lock too, but nobody can stop it: it goes on after a
-// loss, beside the run of another process. The wrapper logs the loss when that job has returned.
-// The lease is lost when the store has not answered for the TTL, when the process was
-// suspended for longer, when an operator broke it, and at the end of AtMost.
+// cron gives a job no context. A job that is a [Func] gets one from the wrapper: it ends when the
+// lease is lost, and [holdfast.LeaseFrom] finds the lease in it, with its token. Any other [cron.Job]
+// runs under the lock too, but cannot be stopped: it goes on after a loss, concurrently with the run
+// of another process. The wrapper logs the loss when that job has returned. The lease is lost when the
+// store has not answered for the TTL, when the process was suspended for longer, when an operator
+// broke it, and at the end of AtMost.
 //
 // # Panics
 //
-// A panic in the job releases the lock and goes on. cron does not recover it, so the
-// process ends, unless [cron.Recover] stands before the wrapper, as above. OneProcess is the last of a
-// chain: behind it, another wrapper hides that the job is a Func.
+// A panic in the job releases the lock and goes on. cron does not recover it, so the process ends,
+// unless [cron.Recover] comes before the wrapper, as above. OneProcess must be the last of a chain:
+// another wrapper after it hides that the job is a Func.
 package holdfastcron
 
 import (

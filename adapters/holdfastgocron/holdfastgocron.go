@@ -1,7 +1,7 @@
-// Package holdfastgocron has the jobs of gocron run in one process at a time, of all that
-// have the same schedule.
+// Package holdfastgocron runs the jobs of gocron in one process at a time, of all with
+// the same schedule.
 //
-// With a [Locker] each run of a job goes to whichever process is the first:
+// With a [Locker] each run of a job goes to the first process that starts it:
 //
 //	locker := holdfastgocron.NewLocker(locks, 10*time.Second)
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker))
@@ -13,9 +13,9 @@
 //	scheduler, err := gocron.NewScheduler(gocron.WithDistributedElector(elector))
 //
 // gocron gives a job no sign that its lock is lost, as when the process was suspended for
-// longer than the TTL. A job that must not run beside another asks for its lease, by
-// [Locker.Lease] or [Elector.Lease], and works under its context, or hands its token to
-// what it writes to.
+// longer than the TTL. A job that must not run concurrently with another gets its lease,
+// by [Locker.Lease] or [Elector.Lease], and works under its context, or passes its token
+// to the resource that it writes to.
 package holdfastgocron
 
 import (
@@ -36,11 +36,11 @@ type Locker struct{ byName *holdfast.ByName }
 
 var _ gocron.Locker = (*Locker)(nil)
 
-// NewLocker returns a Locker. The name of a job stays taken for splay after its run began, also
-// if that has ended: so a process whose clock is behind by less does not run the
-// same job again. Choose it longer than any two clocks differ, and shorter than the time
-// between two runs. With 0 it is the MinHold of locks; one that is negative, or longer than the
-// store allows, is a [holdfast.ErrInvalid] of each Lock.
+// NewLocker returns a Locker. The name of a job stays taken for splay after its run began, even
+// if that has ended: so a process whose clock is behind by less does not run the same job
+// again. Choose it longer than any two clocks differ, and shorter than the time between two
+// runs. With 0 it is the MinHold of locks; one that is negative, or longer than the store
+// allows, is a [holdfast.ErrInvalid] of each Lock.
 //
 // Give each job a name with gocron.WithName, the same in all processes. Without one its
 // name is that of its function, which two jobs can share.
@@ -86,11 +86,11 @@ type Elector struct {
 
 var _ gocron.Elector = (*Elector)(nil)
 
-// ErrNotLeader is what [Elector.IsLeader] returns while another process leads, or none.
+// ErrNotLeader is the error of [Elector.IsLeader] while this process does not lead.
 var ErrNotLeader = errors.New("holdfastgocron: this process does not lead")
 
-// NewElector returns an Elector that campaigns from now on. Whoever leads goes on to lead
-// until it is closed, or loses its lease.
+// NewElector returns an Elector that campaigns from now on. A leader leads until its
+// Elector is closed or loses its lease.
 func NewElector(e *holdfast.Election) *Elector {
 	ctx, stop := context.WithCancel(context.Background())
 	el := &Elector{election: e, stop: stop, done: make(chan struct{})}

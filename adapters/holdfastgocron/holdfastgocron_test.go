@@ -155,7 +155,7 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	ran := make(chan struct{}, 1)
 	locker := holdfastgocron.NewLocker(locks, 0)
 	tried := make(chan struct{}, 1)
-	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(told{locker, tried}))
+	scheduler, err := gocron.NewScheduler(gocron.WithDistributedLocker(reported{locker, tried}))
 	if err == nil {
 		_, err = scheduler.NewJob(gocron.DurationJob(10*time.Millisecond), gocron.NewTask(func() {
 			if !killed.Load() {
@@ -181,12 +181,12 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 }
 
 // told says when a lock was asked for.
-type told struct {
+type reported struct {
 	*holdfastgocron.Locker
 	tried chan struct{}
 }
 
-func (l told) Lock(ctx context.Context, job string) (gocron.Lock, error) {
+func (l reported) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	lock, err := l.Locker.Lock(ctx, job)
 	select {
 	case l.tried <- struct{}{}:

@@ -1,5 +1,5 @@
-// Package holdfastgoose has the migrations of goose run in one process at a time, with any database
-// that goose knows:
+// Package holdfastgoose runs the migrations of goose in one process at a time, with any database that goose
+// supports:
 //
 //	locker := holdfastgoose.New(locks, "migrations of orders")
 //	provider, err := goose.NewProvider(goose.DialectSQLite3, db, migrations, goose.WithSessionLocker(locker))
@@ -8,9 +8,9 @@
 // have run, and runs the others.
 //
 // goose cannot notice a lost lease, as after the process was suspended for longer than the TTL. It runs the
-// migrations that are left, and Up returns [holdfast.ErrLost] at the end. A Go migration can heed the loss by
-// [Locker.Lease]. To have goose stop before the next migration, give the provider no locker
-// and run it under the lock: its context ends with the lease.
+// remaining migrations, and Up returns [holdfast.ErrLost] at the end. A Go migration can check for a loss by
+// [Locker.Lease]. To have goose stop before the next migration, give the provider no locker and run it under
+// the lock: its context ends with the lease.
 //
 //	err := locks.Mutex("migrations of orders").Do(ctx, func(ctx context.Context) error {
 //		_, err := provider.Up(ctx)
@@ -58,5 +58,6 @@ func (l *Locker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.
 // SessionUnlock is [Locker.Unlock].
 func (l *Locker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.Unlock(ctx, nil) }
 
-// Lease returns the lease of the migrations that run in this process, or nil if none do.
+// Lease returns the lease of the migrations that run in this process, or nil if none
+// run.
 func (l *Locker) Lease() *holdfast.Lease { return l.byName.Lease(l.name) }

@@ -8,32 +8,32 @@
 //
 // # The context and the lease
 //
-// The context of the handler's request ends with the request, and when the lease is lost.
-// [holdfast.LeaseFrom] finds the lease in it, with its fencing token. Pass both on: to
-// queries, and to what the handler writes to.
+// The context of the handler's request ends with the request, and when the lease is lost. [holdfast.LeaseFrom]
+// finds the lease in it, with its fencing token. Pass both on: to queries, and to the resources that the handler
+// writes to.
 //
-// What the handler has sent cannot be taken back. If the lease is lost during a handler, it
-// ends as the handler decides, which should answer 503 if its context has ended, and the
-// loss is logged. A handler that ignores its context goes on, beside that of another process.
+// What the handler has sent cannot be taken back. If the lease is lost during a handler, the loss is logged, and
+// the handler decides how to end: it should answer 503 if its context has ended. A handler that ignores its
+// context goes on, concurrently with that of another process.
 //
 // # Refusals
 //
 // If the lock is held for longer than [Options.Wait], the answer is 423 Locked, or another status that you
 // choose, with Retry-After. If the store cannot be asked, it is 503 Service Unavailable with Retry-After. The
-// handler is not called. If the client has gone, nothing is answered.
+// handler is not called. If the client has left, there is no answer.
 //
-// A wait keeps the connection and a goroutine. Bound how many there are, by MaxWaiting of
-// [holdfast.Options], or by a short Wait. A server with a WriteTimeout counts the wait as part of it.
+// A wait keeps the connection and a goroutine. Bound the number of waits by MaxWaiting of [holdfast.Options], or
+// their length by Wait. A server with a WriteTimeout counts the wait as part of it.
 //
 // # Names
 //
-// Whoever sends requests can choose the name, so put a prefix before it, as above, and check first that
-// the user may do what it asks for: else anybody can keep others waiting, or make any number of names. Names are of 1 to
-// 512 bytes of UTF-8; another one is answered by 400 Bad Request.
+// The sender of a request chooses the name, so put a prefix before it, as above, and first check that the user
+// has the right to the request: otherwise anyone can keep others waiting, or create any number of names. Names
+// have 1 to 512 bytes of UTF-8; any other is answered by 400 Bad Request.
 //
 // # Panics
 //
-// A panic in the handler releases the lock and goes on, to [http.Server] or to whatever recovers it.
+// A panic in the handler releases the lock and goes on, to [http.Server] or to a recovering handler.
 package holdfasthttp
 
 import (
@@ -58,10 +58,10 @@ type Options struct {
 	Status int
 	// RetryAfter is when the client should ask again, in whole seconds, rounded up. Default: 1 s.
 	RetryAfter time.Duration
-	// Refused answers instead, if it is set, when the lock was not obtained: as JSON, for
-	// example. err is that of [holdfast.Lock.Lock]; a *[holdfast.HeldError] says who holds the name,
-	// which may not be for strangers to read. Status is what would have been answered, and
-	// Retry-After is set already.
+	// Refused answers instead, if it is set, when the lock was not obtained: as JSON, for example.
+	// err is that of [holdfast.Lock.Lock]; a *[holdfast.HeldError] says who holds the name, which
+	// strangers should perhaps not read. status is the default answer, and Retry-After is set
+	// already.
 	Refused func(w http.ResponseWriter, r *http.Request, status int, err error)
 	// Logger receives leases that were lost during a request and stores that do not answer, as
 	// errors. Default: slog.Default().
@@ -125,7 +125,7 @@ func (l *locked) refuse(w http.ResponseWriter, r *http.Request, name string, err
 	status := http.StatusServiceUnavailable
 	switch {
 	case r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded):
-		return // nobody reads the answer
+		return // the client has left
 	case errors.Is(err, holdfast.ErrHeld):
 		status = l.o.Status
 	case errors.Is(err, holdfast.ErrInvalid):

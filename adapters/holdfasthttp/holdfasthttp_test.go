@@ -108,7 +108,7 @@ func TestAHandlerRunsWhileTheLockIsHeld(t *testing.T) {
 	})
 }
 
-func TestARequestWaitsNoLongerThanTold(t *testing.T) {
+func TestARequestWaitsNoLongerThanItsOption(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
 		locks := lockerOn(t, s)
@@ -170,7 +170,7 @@ func TestAStoreThatIsAwayIsAnsweredBy503(t *testing.T) {
 	})
 }
 
-func TestANameThatIsNoneIsAnsweredBy400(t *testing.T) {
+func TestAnInvalidNameIsAnsweredBy400(t *testing.T) {
 	w := handled(t.Context(), lockerOn(t, memstore.New()), nil, "/"+strings.Repeat("x", 513), func(http.ResponseWriter, *http.Request) { t.Error("the handler was called") })
 	if r := w.Result(); r.StatusCode != http.StatusBadRequest || r.Header.Get("Retry-After") != "" {
 		t.Errorf("answer %d, Retry-After %q", r.StatusCode, r.Header.Get("Retry-After"))

@@ -13,7 +13,7 @@ func TestEachMutantIsCaught(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a refused request is served", "TestARequestWaitsNoLongerThanTold", "http-refused", mutant.First("next.ServeHTTP(w, r)")},
+		{"a refused request is served", "TestARequestWaitsNoLongerThanItsOption", "http-refused", mutant.First("next.ServeHTTP(w, r)")},
 		{"a loss ends no context", "TestALossEndsTheContextOfTheRequest", "http-context", mutant.Stmt("next.ServeHTTP(w, r)")},
 		{"the lock is not released", "TestAHandlerRunsWhileTheLockIsHeld", "http-release", mutant.Delete()},
 		{"a panic keeps the lock", "TestAPanicReleasesTheLock", "http-release", mutant.Delete()},

@@ -1,5 +1,5 @@
-// Package holdfastkube has client-go's leader election, and by that controller-runtime's
-// manager, elect by a lock of holdfast:
+// Package holdfastkube makes client-go's leader election, and so controller-runtime's manager, use a lock of
+// holdfast:
 //
 //	lock, err := holdfastkube.New(locks, "my-operator", "")
 //	manager, err := ctrl.NewManager(config, ctrl.Options{
@@ -13,23 +13,23 @@
 //
 // # What it is
 //
-// client-go asks again each RetryPeriod, and each time the lease is renewed for LeaseDuration. It does
-// not renew itself: an elector that has stopped, or hangs, loses it. client-go gives up RetryPeriod and RenewDeadline after
-// the last renewal at the latest; LeaseDuration has to be longer than both together, as its defaults are (15 s,
-// 10 s and 2 s). The store must have leases with deadlines, and
-// LeaseDuration is its TTL: within the bounds of the store.
+// client-go renews the lease for LeaseDuration each RetryPeriod. The lease does not renew itself: an elector
+// that has stopped, or hangs, loses it. client-go gives up RetryPeriod and RenewDeadline after the last renewal
+// at the latest; LeaseDuration has to be longer than both together, as its defaults are (15 s, 10 s and 2 s).
+// The store must have leases with deadlines, and LeaseDuration is its TTL: within the bounds of the store.
 //
 // # What client-go does not learn
 //
-// client-go does not learn that the lease is lost. After a pause of the process, or a break by an operator, it goes on to lead until
-// it has failed to renew for RenewDeadline, while another leads already. And with ReleaseOnCancel it releases the lease
-// before it ends the context of OnStartedLeading. Two ways round both: end the work with the lease,
-// by the Context of [Lock.Lease], and hand its token to what is written to.
+// client-go does not learn that the lease is lost. After a pause of the process, or a break by an operator, it
+// goes on leading until it has failed to renew for RenewDeadline, while another may lead already. And with
+// ReleaseOnCancel it releases the lease before it ends the context of OnStartedLeading. Two ways to avoid both:
+// end the work with the lease, by the Context of [Lock.Lease], and pass its token to the resource that is
+// written to.
 //
 // # What it has not
 //
-// It makes no object in the cluster, so nobody can look at a Lease there: look with "holdfast ls". Events
-// are dropped, as there is no object that they belong to.
+// It creates no object in the cluster, so there is no Lease to inspect: use "holdfast ls". Events are dropped,
+// as there is no object that they belong to.
 package holdfastkube
 
 import (
@@ -91,7 +91,8 @@ func (l *Lock) Lease() *holdfast.Lease {
 	return l.lease
 }
 
-// Get returns who leads. That nobody does is an error for which IsNotFound is true.
+// Get returns the leader. If there is none the error is one for which IsNotFound is
+// true.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	leader, err := l.locks.Election(l.name).Leader(ctx)
 	switch {
@@ -110,17 +111,18 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if r.HolderIdentity == "" { // a candidate by other means
 		r.HolderIdentity = leader.Owner.String()
 	}
-	// client-go compares it with the one before: whoever leads now has been renewed.
+	// client-go compares it with the previous one: the current leader has been
+	// renewed.
 	return r, fmt.Appendf(nil, "%s %d %d", leader.ID, leader.Token, now.UnixNano()), nil
 }
 
-// Create leads, if nobody does.
+// Create begins a term, if there is no leader.
 func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	return l.Update(ctx, r)
 }
 
-// Update renews the term of this candidate, or begins one if nobody leads; with a record of no
-// identity it resigns.
+// Update renews the term of this candidate, or begins one if there is no leader; with a record
+// without an identity it resigns.
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
 		return l.resign()
@@ -160,7 +162,8 @@ func (l *Lock) resign() error {
 // stopped is the event by which client-go says that its elector does not lead any more.
 const stopped = "stopped leading"
 
-// RecordEvent hears that the elector has stopped: then it may lead again. Other events are dropped.
+// RecordEvent is called when the elector has stopped: then it may lead again. Other events are
+// dropped.
 func (l *Lock) RecordEvent(event string) {
 	if event == stopped {
 		l.mu.Lock()

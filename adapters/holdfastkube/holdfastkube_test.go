@@ -261,7 +261,7 @@ func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 			t.Fatal(err)
 		}
 		lock := candidate(t, s, fmt.Sprint("pod-", i))
-		e := elector(told{lock, asked}, func(context.Context) {
+		e := elector(reported{lock, asked}, func(context.Context) {
 			if !killed.Load() {
 				t.Error("it leads beside the other process")
 			}
@@ -280,12 +280,12 @@ func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 }
 
 // told says when its elector was answered who leads.
-type told struct {
+type reported struct {
 	*holdfastkube.Lock
 	asked chan struct{}
 }
 
-func (l told) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (l reported) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	r, raw, err := l.Lock.Get(ctx)
 	if err == nil {
 		select {

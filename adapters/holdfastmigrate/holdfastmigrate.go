@@ -46,7 +46,8 @@ type Driver struct {
 var _ database.Driver = (*Driver)(nil)
 
 // New returns a Driver that runs migrations with d, under the lock of that name: the same in all processes that
-// migrate the database, and another for each database. Lock waits for as long as wait; with 0 it only tries.
+// migrate the database, and a different one for each database. Lock waits for at most wait; with 0 it only
+// tries.
 //
 // wait must be shorter than the LockTimeout of the migrate.Migrate, 15 seconds unless set. That timeout does not end
 // a Lock: one that is granted later stays held until [Driver.Close].
@@ -77,7 +78,7 @@ func (d *Driver) Lock() error {
 	lease, err := d.claim()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil && d.open.Err() != nil { // it was closed meanwhile, and nobody would unlock
+	if err == nil && d.open.Err() != nil { // it was closed meanwhile, and no one would unlock
 		err = errors.Join(database.ErrLocked, d.open.Err(), lease.ReleaseUnused())
 	}
 	if err != nil {

@@ -11,21 +11,21 @@
 //
 // # What is promised
 //
-// While a value is in the cache nobody computes it. While one process computes it no other does,
-// and those that waited take what it has put into the cache. A process that is killed while it
-// computes is followed by the next one that waits, when its lease has expired. An error of a computation is returned
-// to its caller and not cached: each that waited computes for itself, one after another.
+// While a value is in the cache no process computes it. While one process computes it no other does, and those
+// that waited take the value from the cache. If a process is killed during a computation, the next waiter
+// computes when the lease has expired. An error of a computation is returned to its caller and not cached: the
+// waiters compute one after another.
 //
 // # What is not
 //
-// If the lease is lost during a computation, its context ends, and another process may compute the
-// value too. What a computation returns after that is not put into the cache, and its caller gets
-// [holdfast.ErrLost]. Between the last look at the lease and the end of Set a loss cannot be seen: a late
-// Set can replace the value of a later computation. Where this matters, have Set check the token of
-// [holdfast.LeaseFrom] of its context, which is larger for each later computation: see package guard.
+// If the lease is lost during a computation, its context ends, and another process may compute the value too.
+// A value computed after that is not put into the cache, and its caller gets [holdfast.ErrLost]. A loss
+// between the last check of the lease and the end of Set is not noticed: a late Set can replace the value of a
+// later computation. If this matters, have Set check the token of [holdfast.LeaseFrom] of its context, which
+// is larger for each later computation: see package guard.
 //
-// Nothing is known of changes: how long a value is good is up to the cache. If a value expires as fast
-// as it is computed, all wait and compute in turn.
+// This package does not notice changes: how long a value is valid is up to the cache. If a value expires as
+// fast as it is computed, all wait and compute in turn.
 package holdfastonce
 
 import (
@@ -57,7 +57,7 @@ type Once[T any] struct {
 const LockPrefix = "once/"
 
 // New returns a Once. Processes that share a cache share a store, and give a key the same meaning.
-// With a MaxHold of locks no computation takes longer; with a Wait of locks nobody waits longer.
+// A MaxHold of locks bounds each computation; a Wait of locks bounds each wait.
 func New[T any](locks *holdfast.Locker, cache Cache[T]) *Once[T] {
 	return &Once[T]{locks, cache}
 }
@@ -90,7 +90,7 @@ func (o *Once[T]) Do(ctx context.Context, key string, compute func(context.Conte
 	if value, ok, err := o.cache.Get(ctx, key); err != nil || ok {
 		return value, err
 	}
-	var unset *SetError // the value is good all the same
+	var unset *SetError // the value is valid anyway
 	err = o.locks.Mutex(LockPrefix+key).Do(ctx, func(ctx context.Context) (err error) {
 		var ok bool
 		if value, ok, err = o.cache.Get(ctx, key); err != nil || ok { // computed while we waited //mutant:once-looks-again

@@ -15,8 +15,8 @@
 // holdfast.blocked_by, which says who holds the name. A claim that fails, a loss, and a release with an unknown
 // outcome have the status Error. A renewal that failed and a request to give up are events of the hold.
 //
-// Where the name is handed on inside the process, one call to the store serves several claims. The
-// hold of each claim after the first is linked to the hold that the store granted.
+// If the name is handed over inside the process, one call to the store serves several claims. The hold of each
+// claim after the first is linked to the hold that the store granted.
 //
 // Renewals are sent many in one call, which belongs to no single trace, and have no span. The
 // spans of a driver for such a call have no parent.
@@ -33,14 +33,14 @@
 //	holdfast.failures                claims, renewals and releases that failed
 //	holdfast.renewal.lateness        histogram, s: from when a renewal was due to its answer
 //
-// They are those of package holdfastprom. What Prometheus makes of them has the
-// same names, as holdfast_wait_seconds and holdfast_losses_total. So the attributes have the names of its
-// labels: store, operation and reason, and name if [Options.Label] is set. The alerts of docs/operate.md work for both.
+// They are those of package holdfastprom. In Prometheus they have the same names, such as holdfast_wait_seconds
+// and holdfast_losses_total. So the attributes have the names of its labels: store, operation and reason, and
+// name if [Options.Label] is set. The alerts of docs/operate.md work for both.
 //
 // # Elections
 //
-// A standby candidate waits for days, and all is well. So of the claims of an election no wait,
-// refusal or hold time is reported: those of terms would hide those of locks. Their holds, losses and failures are.
+// A standby candidate may wait for days. So waits, refusals and hold times of elections are not reported: they
+// would hide those of locks. Their holds, losses and failures are reported.
 //
 // # Limits
 //
@@ -72,9 +72,9 @@ type Options struct {
 	TracerProvider trace.TracerProvider // default: the global one
 	MeterProvider  metric.MeterProvider // default: the global one
 	// Label returns the value of the metrics' attribute "name" for the name of a lock, one
-	// of as few values as you mean to keep series for: "invoice" for invoice/42. It must be
-	// quick and always return the same for a name, and is called by many goroutines at a
-	// time. Default: metrics have no such attribute. Spans always have the whole name.
+	// of a few values, as each is a series: "invoice" for invoice/42. It must be quick,
+	// always return the same value for a name, and be safe for concurrent use. Default:
+	// metrics have no such attribute. Spans always have the whole name.
 	Label func(name string) string
 }
 
@@ -223,8 +223,8 @@ func (t *Telemetry) measure(e holdfast.Event) {
 
 const unclear = "unclear"
 
-// reason is one of few. A claim whose time was over before the store had answered is
-// indeterminate too.
+// reason is one of a few. A claim whose context ended before the store had answered
+// is indeterminate too.
 func reason(err error) string {
 	for _, r := range []struct {
 		err  error

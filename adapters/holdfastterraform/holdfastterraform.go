@@ -1,5 +1,5 @@
-// Package holdfastterraform is a server for the http backend of Terraform and OpenTofu: it
-// keeps states where you say, and locks them.
+// Package holdfastterraform is a server for the http backend of Terraform and OpenTofu: it keeps states in a
+// storage of your choice, and locks them.
 //
 //	backend := holdfastterraform.New(locks, holdfastterraform.Dir("/var/lib/states"))
 //	http.Handle("/states/", http.StripPrefix("/states/", backend))
@@ -14,8 +14,8 @@
 //	  }
 //	}
 //
-// The path is the name of the state, here "network". Its lock is [LockPrefix] with the name.
-// There is no authentication and no bound to the size of a state: states have secrets, so put your own handler before
+// The path is the name of the state, here "network". The name of its lock is [LockPrefix] and that name. There
+// is no authentication and no bound to the size of a state: states have secrets, so put your own handler before
 // this one, and [http.MaxBytesHandler].
 //
 // # Locks
@@ -29,22 +29,21 @@
 //
 // # When the lock is lost
 //
-// If the server process dies, the lock expires after the TTL. The client does not notice, and
-// goes on to change the infrastructure: the protocol cannot tell it. What it writes then is refused
-// by 409, also by a new server process, as somebody else may have had the lock meanwhile. The client
-// keeps its state in errored.tfstate and says so; look at what changed meanwhile, then "tofu state push".
-// The same happens when the store does not answer for the TTL. A TTL of minutes
-// makes this rare: then it is so long that a restart blocks a locked state.
-// [holdfast.Locker.Close] gives all locks back: stop the server when no client works. All of this was tried
-// with OpenTofu 1.12.6.
+// If the server process dies, the lock expires after the TTL. The client does not notice, and goes on changing
+// the infrastructure: the protocol has no message for it. Its later writes are refused by 409, even by a new
+// server process, as another client may have had the lock meanwhile. The client keeps its state in
+// errored.tfstate and says so; check what changed meanwhile, then run "tofu state push". The same happens when
+// the store does not answer for the TTL. A TTL of minutes makes this rare: then it is so long that a restart
+// blocks a locked state. [holdfast.Locker.Close] gives all locks back: stop the server when no client works.
+// All of this was tried with OpenTofu 1.12.6.
 //
 // # Several servers
 //
 // Two server processes on one store never grant the same lock. But only the process that was asked for the lock
 // takes the state that it protects, so route the requests of a state to one process: by its path. Another
-// process refuses a lock and an unlock with the holder's ID correctly. An UNLOCK that comes to
-// another process than the holder's, with the ID of the holder, breaks the lock: it is
-// free when the hold has expired, after the TTL at the latest.
+// process refuses a LOCK and answers with the holder's ID correctly. An UNLOCK with the ID of the holder that
+// comes to a process other than the holder's breaks the lock: it is free when the hold has expired, after the
+// TTL at the latest.
 package holdfastterraform
 
 import (
@@ -73,7 +72,7 @@ type States interface {
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Put replaces the state as a whole. If ctx ends before, it should not.
 	Put(ctx context.Context, name string, state []byte) error
-	// Delete removes the state. It is no error if there is none.
+	// Delete removes the state. A missing state is no error.
 	Delete(ctx context.Context, name string) error
 }
 
@@ -92,7 +91,8 @@ type held struct {
 	info  []byte // as the client gave it
 	id    string
 	lease *holdfast.Lease
-	// Its element is taken out while the state is written, so that nobody else gets the lock.
+	// Its element is taken out while the state is written, so that no other client gets the
+	// lock.
 	turn chan struct{}
 }
 
@@ -241,7 +241,7 @@ func (b *Backend) lock(w http.ResponseWriter, r *http.Request, name string) {
 		case h != nil:
 			h.conflict(w)
 		default:
-			text, _ := json.Marshal(told(refused))
+			text, _ := json.Marshal(lockInfoOf(refused))
 			locked(w, text)
 		}
 	case errors.Is(err, holdfast.ErrInvalid):
@@ -261,8 +261,8 @@ func note(i lockInfo) string {
 	return text
 }
 
-// told is what this process knows of a lock that another one holds.
-func told(e *holdfast.HeldError) (i lockInfo) {
+// lockInfoOf is what this process knows of a lock that another process holds.
+func lockInfoOf(e *holdfast.HeldError) (i lockInfo) {
 	i.Info = e.Who()
 	if len(e.Holders) > 0 {
 		i.ID, i.Who, _ = strings.Cut(e.Holders[0].Note, " ")

@@ -98,7 +98,7 @@ func TestARefusedLockIsAnsweredWithTheHoldersInfo(t *testing.T) {
 	c.want(200, "LOCK", "/other/state", bob)
 }
 
-func TestWhoHasNotTheLockWritesNothing(t *testing.T) {
+func TestAClientWithoutTheLockWritesNothing(t *testing.T) {
 	c := client{t, holdfastterraform.New(lockerOn(t, memstore.New(), nil), holdfastterraform.Dir(t.TempDir()))}
 	c.want(409, "POST", "/net", `{}`) // -lock=false
 	c.want(409, "POST", "/net?ID=0b-2", `{}`)
@@ -127,7 +127,7 @@ func TestForceUnlockGivesTheLockBack(t *testing.T) {
 	c.want(200, "LOCK", "/net", alice)
 }
 
-func TestWhatIsNotTheProtocolIsRefused(t *testing.T) {
+func TestAnInvalidRequestIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	c := client{t, holdfastterraform.New(lockerOn(t, memstore.New(), nil), holdfastterraform.Dir(dir+"/states"))}
 	c.want(404, "GET", "/", "")
@@ -198,7 +198,7 @@ func (s slow) Put(ctx context.Context, name string, state []byte) error {
 }
 
 // An UNLOCK that comes meanwhile waits.
-func TestNobodyGetsTheLockWhileAStateIsWritten(t *testing.T) {
+func TestTheLockIsNotGrantedWhileAStateIsWritten(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
 		states := slow{holdfastterraform.Dir(t.TempDir()), make(chan struct{}), make(chan struct{})}

@@ -13,8 +13,8 @@ func TestEachMutantIsCaught(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"another client writes the state", "TestWhoHasNotTheLockWritesNothing", "terraform-id", mutant.Cond("false && (WAS)")},
-		{"the lock is free while the state is written", "TestNobodyGetsTheLockWhileAStateIsWritten", "terraform-unlock-waits", mutant.Stmt("go func() { <-h.turn }()")},
+		{"another client writes the state", "TestAClientWithoutTheLockWritesNothing", "terraform-id", mutant.Cond("false && (WAS)")},
+		{"the lock is free while the state is written", "TestTheLockIsNotGrantedWhileAStateIsWritten", "terraform-unlock-waits", mutant.Stmt("go func() { <-h.turn }()")},
 		{"any ID unlocks", "TestForceUnlockGivesTheLockBack", "terraform-unlock-id", mutant.Cond("false && (WAS)")},
 		{"all states have one lock", "TestARefusedLockIsAnsweredWithTheHoldersInfo", "terraform-name", mutant.Value("b.locks.With(&holdfast.Options{Note: note(i)}).Mutex(LockPrefix).TryLock(r.Context())")},
 	} {

@@ -4,18 +4,18 @@
 //	store.UseIn(composer)
 //	holdfasttusd.New(locks, "tusd/").UseIn(composer)
 //
-// A request for an upload that another request holds, on any server, asks that one to end, and goes on
-// where it ended. Where the store can notify, the holder is asked at once. Elsewhere
-// it is asked with its next renewal: set Options.RenewEvery, a third of the TTL unless set, well below
-// tusd's AcquireLockTimeout. On a store that cannot pass requests on (see
-// [holdfast.Options.AskToGiveUp]) every Lock is a [holdfast.ErrUnsupported].
+// A request for an upload that another request holds, on any server, asks that one to end, and continues
+// where it ended. If the store has notifications, the holder is asked at once. Otherwise it is asked with
+// its next renewal: set Options.RenewEvery, a third of the TTL unless set, well below tusd's
+// AcquireLockTimeout. On a store that cannot pass requests on (see [holdfast.Options.AskToGiveUp]) every
+// Lock is a [holdfast.ErrUnsupported].
 //
 // If the lease is lost, as after the process was suspended for longer than the TTL, tusd ends the request
-// as if another had asked for the upload. A chunk that is on its way to the data store can still
-// arrive. A data store that must refuse it can compare the token of [Locker.Lease].
+// as if another had asked for the upload. A chunk on its way to the data store can still arrive. A data
+// store that must refuse it can compare the token of [Locker.Lease].
 //
-// tusd ignores the error of Unlock. An error of Lock that is none of tusd's own it sends
-// to the client, as it does with the errors of data stores: it may name a server.
+// tusd ignores the error of Unlock. It sends an error of Lock that is not its own to the client, as it
+// does with errors of data stores: it may name a server.
 package holdfasttusd
 
 import (

@@ -116,7 +116,7 @@ var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
 // If both our processes are stopped, or frozen, and the command is not, then
 // nobody is there who could end it: the kernel has to, in time. It ends the
 // whole process group of the command.
-func TestBothStoppedEndTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+func TestBothStoppedEndTheCommandBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
 		"command":    {"beat", "beat"},

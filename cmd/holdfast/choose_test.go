@@ -50,7 +50,7 @@ func TestTheStoreOfTheHostIsUsedWhereNoneIsNamed(t *testing.T) {
 	}
 }
 
-func TestABrokenStoreFileOfTheHostIsNotPassedOver(t *testing.T) {
+func TestABrokenStoreFileOfTheHostIsAnError(t *testing.T) {
 	atHost(t, "file:/a\nfile:/b\n")
 	if c, err := choose(""); codeOf(err) != 64 || !strings.Contains(err.Error(), systemStore) {
 		t.Errorf("two lines: %+v, %v", c, err)
@@ -61,7 +61,7 @@ func TestABrokenStoreFileOfTheHostIsNotPassedOver(t *testing.T) {
 	}
 }
 
-func TestAUserWithNoPlaceForFilesIsToldToNameAStore(t *testing.T) {
+func TestAUserWithNoDirectoryIsAdvisedToNameAStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

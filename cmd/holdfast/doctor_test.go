@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestDoctorPromisesNoTTLWhereThereIsNone(t *testing.T) {
+func TestDoctorPromisesNoTTLIfTheStoreHasNone(t *testing.T) {
 	for want, d := range map[string]store.Description{
 		"none: a hold lasts as long as its session": {},
 		"1s to 1m0s, in steps of 1ms":               {MinTTL: time.Second, MaxTTL: time.Minute, Tick: time.Millisecond},

@@ -20,7 +20,7 @@ func TestADurationIsGoSecondsDaysOrWeeks(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDurationIsRefused(t *testing.T) {
+func TestAnInvalidDurationIsRefused(t *testing.T) {
 	for _, in := range []string{
 		"", " ", "-1", "-1s", "-0.5", "+1", "1 s", "s", "d", ".", ".d", "1e3", "1e3d", "0x10", "1_000", "inf", "nan", "NaN", "Inf",
 		"1dd", "1sd", "1d1", "1d0", "1d-2h", "1d+2h", "1w2w", "1d1w", "12h1d", "1d 2h", "w", "1D", "106751d23h48m", "15251w", "9223372037", "99999999999999999999", "106752d", "300000000h", "1,5",

@@ -272,7 +272,7 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 
 // Where no shell looks after us the kernel lets no Ctrl-Z stop a command, and
 // with us it stops none either: nobody could let it go on.
-func TestCtrlZStopsNothingWhereThereIsNoShell(t *testing.T) {
+func TestCtrlZStopsNothingWithoutAShell(t *testing.T) {
 	t.Parallel()
 	s := newTerminal(t, "holdfast", "run", "x", "--", "bash", "-c", "echo running; until [ -e out ]; do sleep 0.1; done; echo done")
 	s.expect("running")

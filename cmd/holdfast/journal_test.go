@@ -50,7 +50,7 @@ func events(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func TestARefusalTellsNoEndThatNobodyKnows(t *testing.T) {
+func TestARefusalShowsNoUnknownEnd(t *testing.T) {
 	held := &holdfast.HeldError{Holders: []holdfast.Holder{{Since: time.Now()}}}
 	if ms := refusal(held, "").Holders[0].Expires; ms != 0 {
 		t.Errorf("%d ms", ms)

@@ -82,7 +82,7 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 
 // On the file store a killed process frees the name at once: not before the
 // other has killed the rest.
-func TestWhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
+func TestTheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	t.Parallel()
 	store := fileStore(t)
 	s := beginTree(t, store, "--ttl", "1h")
@@ -137,7 +137,7 @@ func killBoth(t *testing.T, command []string) {
 }
 
 // The code is that of the command, and the end that of its whole group.
-func TestWhatTheCommandLeavesInItsGroupIsEnded(t *testing.T) {
+func TestLeftoversInTheCommandsGroupAreKilled(t *testing.T) {
 	t.Parallel()
 	s := begin(t, fileStore(t), "-k", "10", "--", "sh", "-c",
 		"sh -c 'trap \"sleep 1; touch asked; exit\" TERM; touch in; while :; do sleep 0.1; done' & until [ -e in ]; do sleep 0.1; done; exit 3")
@@ -165,7 +165,7 @@ func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
 }
 
 // A shell may have started something before it put holdfast in its place.
-func TestWhatWasThereBeforeIsNotKilled(t *testing.T) {
+func TestChildrenFromBeforeExecAreNotKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	script := fmt.Sprintf(`sleep 1000 & echo $! >before; exec holdfast run x --store file:%s -- sh -c 'touch in; exec sleep 1000'`, dir)

@@ -8,7 +8,7 @@ import (
 )
 
 // With -v a line begins as all others do, and no id or error in it is cut, unless it is a warning.
-func TestWithVerboseEachLineIsOursAndWhole(t *testing.T) {
+func TestWithVerboseEachLineHasThePrefixAndIsWhole(t *testing.T) {
 	was := stderr
 	defer func() { stderr = was }()
 	var said strings.Builder

@@ -24,7 +24,7 @@ func (deaf) List(context.Context, string) iter.Seq2[store.State, error] {
 }
 
 // What was read until then is shown.
-func TestALookDoesNotWaitForADriverThatHeedsNoContext(t *testing.T) {
+func TestAReadDoesNotWaitForADriverThatIgnoresContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100 * time.Millisecond
 		begun := time.Now()

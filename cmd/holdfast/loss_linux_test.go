@@ -130,7 +130,7 @@ func beginBeat(t *testing.T, store string, args ...string) *underway {
 
 // When the way to the store is cut, the command gets TERM, then KILL, the exit
 // is 76, and who comes by another way gets in after that.
-func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+func TestACutLinkEndsTheCommandBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	cable := newCable(t, server.Addr)
@@ -148,7 +148,7 @@ func TestACutWayToTheStoreEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
 }
 
 // If the engine is stopped, it cannot renew: the front kills all in time.
-func TestAStoppedEngineEndsTheCommandBeforeSomebodyElseGetsIn(t *testing.T) {
+func TestAStoppedEngineEndsTheCommandBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		s := beginBeat(t, store, "--ttl", lastingTTL)
@@ -184,7 +184,7 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 
 // If all is stopped until after the deadline, somebody else gets in, and when
 // ours go on a command that is still stopped does nothing any more.
-func TestWhatIsStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
+func TestACommandStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
 		s := begin(t, store, "--ttl", lastingTTL, "-k", "0.1", "--", "sh", "-c", "trap 'touch termed' TERM; echo $$ >pid; while :; do sleep 0.1; [ -e late ] && touch ran; done")

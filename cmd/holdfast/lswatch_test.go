@@ -104,7 +104,7 @@ func TestWatchSaysOnceThatTheStoreIsAway(t *testing.T) {
 	}
 }
 
-func TestWatchEndsOnlyWhereAskingAgainIsNoUse(t *testing.T) {
+func TestWatchEndsOnlyIfRetryingIsUseless(t *testing.T) {
 	for _, c := range []struct {
 		where string
 		err   error

@@ -17,7 +17,7 @@ import (
 
 // The lock is granted when the signal was taken, and before it can have ended the
 // wait: nothing has run, so the next may.
-func TestASignalBesideTheGrantKeepsNoMinimum(t *testing.T) {
+func TestASignalDuringTheGrantKeepsNoMinimumHold(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		mem := memstore.New()
 		signals := make(chan os.Signal)
@@ -45,7 +45,7 @@ func TestASignalBesideTheGrantKeepsNoMinimum(t *testing.T) {
 }
 
 // Who looks into the queue meanwhile may find out that we wait when we do no more.
-func TestNothingIsToldOfAWaitBehindItsRefusal(t *testing.T) {
+func TestNoWaitIsReportedAfterItsRefusal(t *testing.T) {
 	was := stderr
 	defer func() { stderr = was }()
 	var told bytes.Buffer
@@ -68,7 +68,7 @@ func TestNothingIsToldOfAWaitBehindItsRefusal(t *testing.T) {
 
 // With -w a store that is away is asked again until the time is over, whether or not the lock is
 // waited for; without it is not.
-func TestAStoreThatComesBackInTimeIsAskedAgain(t *testing.T) {
+func TestAStoreThatRecoversInTimeIsAskedAgain(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		j        job
@@ -132,7 +132,7 @@ func claims(l *holdfast.Locker, names []string) (all []*holdfast.Lock) {
 }
 
 // A long note or name leaves what says who holds and since when.
-func TestARefusalSaysWhoHoldsWhateverTheNote(t *testing.T) {
+func TestARefusalShowsTheHolderDespiteALongNote(t *testing.T) {
 	for _, name := range []string{"billing/tenant-4711/monthly-invoices-eu", strings.Repeat("n", 200)} {
 		note := strings.Repeat("do not kill ", 8)
 		holder := holdfast.Holder{Owner: holdfast.Owner{Host: "a-host-of-some-length", PID: 4711, Program: "backup.sh", Note: note}, Since: time.Now(), Expires: time.Now().Add(20 * time.Second)}

@@ -104,7 +104,7 @@ func oneLineOfStderr(t *testing.T, said string) {
 	}
 }
 
-func TestAClosedPortIsOneLineAndSoon(t *testing.T) {
+func TestAClosedPortIsReportedSoonInOneLine(t *testing.T) {
 	for name, url := range testserver.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +166,7 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 }
 
 // With -n the answer counts though stdin has ended before, also where it takes its time.
-func TestHoldAnswersThoughStdinHasEnded(t *testing.T) {
+func TestHoldAnswersAfterStdinHasEnded(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "holdfast", "hold", "a", "--json", "-n", "-w", "1", "--store", "redis://"+silentPort(t))
 	out, _ := cmd.Output()
 	if cmd.ProcessState.ExitCode() != exitUnavailable || !strings.Contains(string(out), "no answer within 1s") {
@@ -175,7 +175,7 @@ func TestHoldAnswersThoughStdinHasEnded(t *testing.T) {
 }
 
 // What a server has refused is what is told, however long it was asked for.
-func TestARefusalOfTheServerIsToldAndNotASilence(t *testing.T) {
+func TestAServersRefusalIsReportedAndNotATimeout(t *testing.T) {
 	t.Parallel()
 	full, replica := testserver.Redis(t, "--maxmemory", "1"), testserver.RedisReplica(t, testserver.Redis(t))
 	for says, url := range map[string]string{"OOM ": "redis://" + full.Addr, "READONLY ": "redis://" + replica.Addr} {
@@ -191,7 +191,7 @@ func TestARefusalOfTheServerIsToldAndNotASilence(t *testing.T) {
 }
 
 // Who may not lock is told so by prove as by run.
-func TestProveTellsAMissingRightInOneWholeLine(t *testing.T) {
+func TestProveReportsAMissingRightInOneWholeLine(t *testing.T) {
 	server := testserver.Redis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-func TestProgressIsALineThatStaysOnlyWhereThereIsNoTerminal(t *testing.T) {
+func TestProgressLinesStayOnlyWithoutATerminal(t *testing.T) {
 	steps := []prove.Progress{
 		{Elapsed: time.Second, For: 90 * time.Second, Grants: 10},
 		{Elapsed: 2 * time.Second, For: 90 * time.Second, Grants: 20, Faults: 3, Found: 1},

@@ -233,7 +233,7 @@ func TestMetricsOfTheRunAreWritten(t *testing.T) {
 }
 
 // Who reads while a run writes has the old text or the new one: the file is another one each time.
-func TestMetricsAreReplacedAndNotWrittenOver(t *testing.T) {
+func TestMetricsFilesAreReplacedAtomically(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "x.prom")
 	a := &account{Metrics: file, Names: []string{"x"}, Outcome: report.Succeeded, Began: time.Now(), Ended: time.Now()}

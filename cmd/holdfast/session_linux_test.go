@@ -54,7 +54,7 @@ func (s *sessions) terminate() {
 	}
 }
 
-func TestSession_TheCommandIsToldOfNoTTLAndOfNoToken(t *testing.T) {
+func TestSession_TheCommandGetsNoTTLAndNoToken(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	show := []string{"-n", "--", "sh", "-c", `echo "$HOLDFAST_NAME ${HOLDFAST_TOKEN-none} $HOLDFAST_TTL_MS" >told`}
@@ -120,7 +120,7 @@ func TestSession_ALossKillsAtOnce(t *testing.T) {
 
 // What kills the engine must not let anybody in before the front has killed the
 // rest: it keeps the session.
-func TestSession_WhoWaitsGetsInOnlyWhenAllIsKilled(t *testing.T) {
+func TestSession_TheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	r := beginTree(t, s.store)
@@ -162,7 +162,7 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 	r.before(next)
 }
 
-func TestSession_ARefusalSaysWho(t *testing.T) {
+func TestSession_ARefusalNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	r := begin(t, s.store, "--", "sh", "-c", "touch in; until [ -e out ]; do sleep 0.1; done")

@@ -36,7 +36,7 @@ func (s *silentRelease) Release(ctx context.Context, h store.Hold) error {
 
 // A loss is told at the deadline of the lease, and not when a store that was silent
 // has answered, or has been given up as well.
-func TestALossIsTheEndAtTheDeadlineThoughTheStoreIsSilent(t *testing.T) {
+func TestALossIsReportedAtTheDeadlineOfASilentStore(t *testing.T) {
 	s := &silentRelease{memstore.New(), make(chan struct{}), make(chan struct{})}
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Hour})
 	if err != nil {

@@ -298,7 +298,7 @@ func TestTheOthersOfAPipelineKeepTheTerminal(t *testing.T) {
 	s.expect("free")
 }
 
-func TestTheTerminalIsMendedAfterAKilledCommand(t *testing.T) {
+func TestTheTerminalIsRestoredAfterAKilledCommand(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.types("holdfast run x -- sh -c 'stty -echo -icrnl; echo run''ning; kill -KILL $$'; stty -a | tr ' ' '\\n' | grep -c -x -e -echo; echo c''ode\n")

@@ -131,7 +131,7 @@ func TestTopSortsAndFilters(t *testing.T) {
 	x.hides("beta")
 }
 
-func TestTopDoesNotKeepWhatIsGoneBesideADamagedName(t *testing.T) {
+func TestTopDropsEndedNamesDespiteADamagedName(t *testing.T) {
 	x := newTopTest(t, threeNames()...)
 	x.reads(damaged(readingOf()))
 	x.shows("b: damaged")

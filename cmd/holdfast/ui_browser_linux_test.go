@@ -220,7 +220,7 @@ func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
 }
 
 // That nothing was lost is said only of what was read.
-func TestUIDoesNotSayNothingOfWhatItCouldNotRead(t *testing.T) {
+func TestUIReportsWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
 	b, x := newBrowser(t), newUITest(t, false)
 	x.page.last = reading{}

@@ -157,7 +157,7 @@ func TestUIRefusesOtherSites(t *testing.T) {
 	}
 }
 
-func TestUIIsReadOnlyUnlessToldOtherwise(t *testing.T) {
+func TestUIIsReadOnlyByDefault(t *testing.T) {
 	x := newUITest(t, false, threeNames()...)
 	code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), nil)
 	if code != http.StatusForbidden || !strings.Contains(body, "--allow-break") || len(x.store.broken) != 0 {
@@ -252,7 +252,7 @@ func TestUISaysThatTheStoreIsAway(t *testing.T) {
 	}
 }
 
-func TestUIDoesNotKeepWhatIsGoneBesideADamagedName(t *testing.T) {
+func TestUIDropsEndedNamesDespiteADamagedName(t *testing.T) {
 	x := newUITest(t, false, threeNames()...)
 	denied := readingOf()
 	denied.err = &message{"a store: the list is not for this user", holdfast.ErrDenied}
@@ -326,7 +326,7 @@ func awayAfter(after time.Duration) *reading {
 	return r
 }
 
-func TestUITellsWhatWasLostAndNotWhatWasGivenBack(t *testing.T) {
+func TestUIReportsLossesAndNotReleases(t *testing.T) {
 	const s = time.Second
 	broken := func(e *store.Entry) { e.Broken = "alice@web-3: why" }
 	freed := func(e *store.Entry) { e.Broken, e.Freed = "alice@web-3: why", true }
@@ -372,7 +372,7 @@ func damaged(r *reading) *reading {
 	return r
 }
 
-func TestUIListsLossesBesideADamagedName(t *testing.T) {
+func TestUIListsLossesDespiteADamagedName(t *testing.T) {
 	const s = time.Second
 	broken := func(e *store.Entry) { e.Broken = "alice@web-3: why" }
 	if list := lostIn(lossReading(0, 30*s, nil), damaged(lossReading(s, 29*s, broken)), damaged(goneAfter(2*s))); len(list) != 1 || list[0].how != "broken" {
@@ -380,7 +380,7 @@ func TestUIListsLossesBesideADamagedName(t *testing.T) {
 	}
 }
 
-func TestUIDoesNotTakeForGoneWhatItCouldNotRead(t *testing.T) {
+func TestUIKeepsNamesThatItCouldNotRead(t *testing.T) {
 	const s = time.Second
 	late := func() []*reading { return []*reading{lossReading(0, 30*s, nil), lossReading(29*s, s, nil)} }
 	if list := lostIn(append(late(), damaged(goneAfter(31*s)), lossReading(32*s, 30*s, nil))...); len(list) != 0 {
@@ -395,7 +395,7 @@ func TestUIDoesNotTakeForGoneWhatItCouldNotRead(t *testing.T) {
 }
 
 // A lease that nobody renews has little left before it is given back.
-func TestUISaysWhereALateHoldMayHaveBeenGivenBack(t *testing.T) {
+func TestUIMarksLossesThatMayBeReleases(t *testing.T) {
 	const s = time.Second
 	for gap, want := range map[time.Duration]bool{2 * s: false, 20 * s: true} {
 		list := lostIn(lossReading(0, 30*s, nil), lossReading(29*s, s, nil), goneAfter(29*s+gap))
@@ -419,7 +419,7 @@ func TestUIForgetsOldLosses(t *testing.T) {
 }
 
 // The page lists it as well.
-func TestUIListsWhatWasLost(t *testing.T) {
+func TestUIListsLosses(t *testing.T) {
 	x := newUITest(t, false, threeNames()...)
 	states := threeNames()
 	states[0].Entries[0].Broken = "alice@web-3: why"

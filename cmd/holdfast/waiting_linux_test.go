@@ -147,7 +147,7 @@ func (s *shell) statusLines() (lines []string) {
 	return lines
 }
 
-func TestWhoWaitsAtATerminalSeesForWhomAndNoTraceIsLeft(t *testing.T) {
+func TestAWaiterAtATerminalSeesTheHolderAndNoTraceStays(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.resize(200)
@@ -187,7 +187,7 @@ func TestThoseAheadAreCounted(t *testing.T) {
 	s.expect("READY> ")
 }
 
-func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
+func TestTheStatusLineIsErasedWhenAWaitEnds(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.resize(300)
@@ -209,7 +209,7 @@ func TestTheLineIsGoneWhenWeGiveUp(t *testing.T) {
 	}
 }
 
-func TestTheLineFitsTheTerminalAlsoWhenThatChanges(t *testing.T) {
+func TestTheStatusLineFitsTheTerminalAfterAResize(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.resize(60)
@@ -267,7 +267,7 @@ func TestABackgroundJobDoesNotScribble(t *testing.T) {
 	s.expect("READY> ")
 }
 
-func TestTheLineTellsThatTheStoreIsAway(t *testing.T) {
+func TestTheStatusLineSaysThatTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	url := "redis://" + server.Addr

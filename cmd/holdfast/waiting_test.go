@@ -6,7 +6,7 @@ import (
 )
 
 // Who was told that the store does not answer is told as soon as it does.
-func TestWaitingIsToldAtOnceWhenTheStoreAnswersAtLast(t *testing.T) {
+func TestAWaitIsReportedAtOnceWhenTheStoreAnswers(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	in, out, away := &queue{known: true, placed: true}, &queue{known: true}, &queue{}
 	w := new(watch)

@@ -11,7 +11,7 @@ import (
 
 // What somebody has seen to be over is not revived, though a renewal was answered
 // in time and its answer is read only then.
-func TestRule2_WhatWasSeenToBeOverIsNotRevived(t *testing.T) {
+func TestRule2_ALeaseSeenAsExpiredIsNotRevived(t *testing.T) {
 	var now clock.Instant
 	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}
 	h := &hold{e: &engine{now: func() clock.Instant { return now }}, s: s}

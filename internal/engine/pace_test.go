@@ -75,7 +75,7 @@ func TestRule5_TheFirstPauseGoesByTheAsk(t *testing.T) {
 }
 
 // Who is next polls when the turn of the holder is about to end, by the turn that it has seen, and then often.
-func TestRule5_WhoIsNextPollsAsTheTurnEnds(t *testing.T) {
+func TestRule5_TheNextWaiterPollsAsTheTurnEnds(t *testing.T) {
 	const ms = time.Millisecond
 	now := clock.Instant(1)
 	p := &pace{e: &engine{now: func() clock.Instant { return now }}, s: &settings{Options: Options{PollMin: 2 * ms, PollMax: 800 * ms}, positionTTL: store.MaxPositionTTL}}

@@ -23,7 +23,7 @@ func (s *releases) Release(ctx context.Context, h store.Hold) error {
 
 // The scheduler has found that MaxHold has passed, and its owner releases it before it
 // is ended: two operations on one hold never overlap.
-func TestMaxHold_WhatItsOwnerGivesBackIsGivenBackOnce(t *testing.T) {
+func TestMaxHold_AHoldIsReleasedOnce(t *testing.T) {
 	s := &releases{Store: memstore.New()}
 	l, err := Open(s, nil)
 	if err != nil {

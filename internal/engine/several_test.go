@@ -42,7 +42,7 @@ func TestSettle_SharesAHoldWithClose(t *testing.T) {
 
 // While All waits for the renewal under way, whoever gives the hold back waits for
 // All, and not for that renewal: two operations on one hold never overlap.
-func TestBorrow_WhoGivesItBackWaitsForTheBorrower(t *testing.T) {
+func TestBorrow_AReturnWaitsForTheBorrower(t *testing.T) {
 	e, err := newEngine(memstore.New(), nil)
 	if err != nil {
 		t.Fatal(err)

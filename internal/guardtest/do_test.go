@@ -36,7 +36,7 @@ func (s server) conflicts(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func TestGuard_DoBeginsAnewAfterAConflict(t *testing.T) {
+func TestGuard_DoRestartsAfterAConflict(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		runs := 0
 		fine(t, do(t, s, writer(10), func(ctx context.Context, tx *sql.Tx) error {
@@ -114,7 +114,7 @@ func TestGuard_DoEndsWithTheLease(t *testing.T) {
 	}
 }
 
-func TestGuard_AForgottenNameBeginsAnew(t *testing.T) {
+func TestGuard_ADeletedNameStartsWithoutAFence(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		fine(t, s.check(t, writer(20)))
 		fine(t, s.check(t, made{"other", 30, holdfast.ModeWrite}))
@@ -133,7 +133,7 @@ func TestGuard_AForgottenNameBeginsAnew(t *testing.T) {
 }
 
 // Two transactions that wait for each other's rows: the server ends one of them.
-func TestGuard_DoBeginsAnewAfterADeadlock(t *testing.T) {
+func TestGuard_DoRestartsAfterADeadlock(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		mustExec := func(query string) {
 			t.Helper()

@@ -254,7 +254,7 @@ func TestGuard_OnServersTheRuleIsKept(t *testing.T) {
 	})
 }
 
-func TestGuard_OnServersNobodySlipsInBetweenTheCheckAndTheCommit(t *testing.T) {
+func TestGuard_OnServersCheckAndCommitAreAtomic(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		for i, c := range []struct{ first, second int64 }{{10, 11}, {21, 20}} {
 			one := begin(t, s.db)
@@ -278,7 +278,7 @@ func TestGuard_OnServersNobodySlipsInBetweenTheCheckAndTheCommit(t *testing.T) {
 	})
 }
 
-func TestGuard_OnServersAReadersWriteDoesNotLandAfterANewerHolders(t *testing.T) {
+func TestGuard_OnServersAReadersWriteNeverFollowsANewer(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		for i, name := range []string{"never seen", "seen", "seen"} { // the last time it has a fence
 			l := made{name, int64(10 + 10*i), holdfast.ModeRead}

@@ -221,7 +221,7 @@ func TestGuard_AReadLeaseIsCheckedAndNeverRaises(t *testing.T) {
 
 // An upgrade draws a new token, which the readers from before do not have, and a
 // downgrade keeps it.
-func TestGuard_AnUpgradeShutsOutTheReadersBefore(t *testing.T) {
+func TestGuard_AnUpgradeShutsOutEarlierReaders(t *testing.T) {
 	db := database(t, time.Minute)
 	locks, err := holdfast.New(memstore.New(), nil)
 	fine(t, err)
@@ -248,7 +248,7 @@ func TestGuard_AnUpgradeShutsOutTheReadersBefore(t *testing.T) {
 
 // The store has granted once, and hears nothing of who has the name since: the
 // next one's token is larger all the same, so the one before is late.
-func TestGuard_AHandOverShutsOutTheOneBefore(t *testing.T) {
+func TestGuard_AHandOverShutsOutThePreviousLease(t *testing.T) {
 	db := database(t, time.Minute)
 	synctest.Test(t, func(t *testing.T) {
 		locks, err := holdfast.New(memstore.New(), nil)
@@ -312,7 +312,7 @@ func TestGuard_LeasesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestGuard_WhatIsNoLeaseIsAnError(t *testing.T) {
+func TestGuard_AnInvalidLeaseIsAnError(t *testing.T) {
 	db := database(t, time.Minute)
 	for _, l := range []made{{"a", 0, holdfast.ModeWrite}, {"a", -1, holdfast.ModeRead}, {"a", 1, 0}} {
 		if err := check(t, db, l); !errors.Is(err, holdfast.ErrInvalid) {
@@ -321,7 +321,7 @@ func TestGuard_WhatIsNoLeaseIsAnError(t *testing.T) {
 	}
 }
 
-func TestGuard_ARefusalSaysWhoseItIs(t *testing.T) {
+func TestGuard_ARefusalNamesTheNewerHolder(t *testing.T) {
 	db := database(t, time.Minute)
 	fine(t, check(t, db, writer(11)))
 	err := check(t, db, writer(10))
@@ -344,7 +344,7 @@ func TestGuard_NamesAreBytes(t *testing.T) {
 	}
 }
 
-func TestGuard_TheLargestTokensAreTold(t *testing.T) {
+func TestGuard_TheLargestTokensAreReported(t *testing.T) {
 	const most = 1<<63 - 1
 	db := database(t, time.Minute)
 	fine(t, check(t, db, writer(most-1)))
@@ -353,7 +353,7 @@ func TestGuard_TheLargestTokensAreTold(t *testing.T) {
 }
 
 // Between the check and the commit nobody slips in, whichever is the newer one.
-func TestGuard_NobodySlipsInBetweenTheCheckAndTheCommit(t *testing.T) {
+func TestGuard_CheckAndCommitAreAtomic(t *testing.T) {
 	for _, c := range []struct{ first, second int64 }{{10, 11}, {11, 10}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			db := database(t, 0)
@@ -376,7 +376,7 @@ func TestGuard_NobodySlipsInBetweenTheCheckAndTheCommit(t *testing.T) {
 
 // A reader's transaction is before a newer holder's, or it fails: what it
 // writes never lands on top.
-func TestGuard_AReadersWriteDoesNotLandAfterANewerHolders(t *testing.T) {
+func TestGuard_AReadersWriteNeverFollowsANewer(t *testing.T) {
 	db := database(t, 0)
 	tx := begin(t, db)
 	fine(t, guard.SQLite.Check(t.Context(), tx, reader(10)))

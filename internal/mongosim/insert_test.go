@@ -47,7 +47,7 @@ func TestADocumentIsMadeOnceAndDeletedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotOneDocumentIsRefused(t *testing.T) {
+func TestAnInvalidDocumentIsRefused(t *testing.T) {
 	s := Start(t, Options{})
 	for _, command := range []bson.D{
 		d("insert", "c", "documents", a{d("_id", "n"), d("_id", "m")}, "$db", "db"),

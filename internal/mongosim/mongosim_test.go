@@ -208,7 +208,7 @@ func TestALinearizableReadNeedsAReplicaSet(t *testing.T) {
 	}
 }
 
-func TestATTLIndexDeletesWhatIsOver(t *testing.T) {
+func TestATTLIndexDeletesExpiredDocuments(t *testing.T) {
 	clock := time.UnixMilli(int64(now))
 	s := Start(t, Options{Clock: func() time.Time { return clock }})
 	for id, at := range map[string]any{"over": now, "stays": now + 1, "none": "text"} {
@@ -263,7 +263,7 @@ func TestAnEngineHasItsFault(t *testing.T) {
 }
 
 // Of a change a stream tells what is different.
-func TestAChangeStreamTellsWhatChanges(t *testing.T) {
+func TestAChangeStreamReportsWhatChanges(t *testing.T) {
 	s := Start(t, Options{})
 	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
 	if err != nil {
@@ -318,7 +318,7 @@ func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 }
 
 // A command that is late is run with Deliver, one that comes again is run twice.
-func TestACommandIsLateOrComesAgain(t *testing.T) {
+func TestACommandCanBeDelayedOrRepeated(t *testing.T) {
 	s := Start(t, Options{})
 	ask(t, s, modify(d("$inc", d("x", int64(1)))))
 	s.Fault("findAndModify", Fault{Again: true})

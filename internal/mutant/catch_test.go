@@ -166,7 +166,7 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 }
 
 // Where mutants are not tried it is seen at once that one could not be.
-func TestEachMutantCanBePlantedThoughNoneIsTried(t *testing.T) {
+func TestEachMutantCanBePlantedEvenIfNoneIsRun(t *testing.T) {
 	inModule(t, judged)
 	o := New(t)
 	for _, c := range []struct {

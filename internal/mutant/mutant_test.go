@@ -280,7 +280,7 @@ func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 }
 
 // What is wrong with a mutant is told under its name, and the others are tried.
-func TestWhatIsNotCaughtIsTold(t *testing.T) {
+func TestAnUncaughtMutantIsReported(t *testing.T) {
 	const helper = "HOLDFAST_TEST_NOT_CAUGHT"
 	if os.Getenv(helper) != "" {
 		inSample(t)
@@ -300,7 +300,7 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, "-test.run=^TestWhatIsNotCaughtIsTold$")
+	cmd := exec.Command(self, "-test.run=^TestAnUncaughtMutantIsReported$")
 	cmd.Env = append(os.Environ(), helper+"=1", testserver.NightlyEnv+"=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil {
@@ -313,7 +313,7 @@ func TestWhatIsNotCaughtIsTold(t *testing.T) {
 		"more_than_once": "the mark mutant:twice is in the module twice", "no_Go": "syntax error", "of_another_type": "mismatched types",
 		"no_such_test": "there is no such test",
 	} {
-		_, told, found := strings.Cut(text, "--- FAIL: TestWhatIsNotCaughtIsTold/"+name+" (")
+		_, told, found := strings.Cut(text, "--- FAIL: TestAnUncaughtMutantIsReported/"+name+" (")
 		told, _, _ = strings.Cut(told, "--- FAIL: ")
 		if !found || !strings.Contains(told, why) {
 			t.Errorf("%s: want %s", name, why)

@@ -114,7 +114,7 @@ func TestNightlyNotesNothingOfUncommittedChanges(t *testing.T) {
 	n.want(0, "", "nightly: three: done for this commit", "three")
 }
 
-func TestNightlyRefusesAPartThatIsNotThere(t *testing.T) {
+func TestNightlyRefusesAnUnknownPart(t *testing.T) {
 	t.Parallel()
 	newNight(t).want(2, "", "there is no part four; there are: one two three", "one", "four")
 }

@@ -64,7 +64,7 @@ func runtests(t *testing.T, args ...string) (out string, exit int) {
 const good = "\nfunc TestGood(t *testing.T) {}\n"
 
 // Whatever goes wrong in a real package makes the exit status 1, and is named.
-func TestWhateverFailsIsAFailure(t *testing.T) {
+func TestAnyFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name       string
@@ -171,7 +171,7 @@ func TestModulesAreSummed(t *testing.T) {
 
 // A workspace is tested as one, and each of its modules and packages is counted. What is left out
 // is a failure, by name.
-func TestWhatIsLeftOutIsAFailure(t *testing.T) {
+func TestAnOmittedModuleIsAFailure(t *testing.T) {
 	t.Parallel()
 	a, beside := module(t, "a", "", good), module(t, "beside", "", good)
 	root := t.TempDir()
@@ -255,7 +255,7 @@ func TestAPackageThatDidNotEndFails(t *testing.T) {
 }
 
 // The reason is printed beside a failure that is on the list, which fails.
-func TestAFailureThatIsKnownIsOneAllTheSame(t *testing.T) {
+func TestAKnownFailureIsStillAFailure(t *testing.T) {
 	defer func(was []flake) { flakes = was }(flakes)
 	flakes = []flake{{"p.TestA", "its server starts slowly"}}
 	var out strings.Builder

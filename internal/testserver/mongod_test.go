@@ -9,7 +9,7 @@ import (
 
 // Nothing here shows that a mongod starts so: it was written from the manual, for
 // 4.4 to 8.0, where none could be had.
-func TestAMongodIsToldItsPortItsDirectoryAndWhatTheTestAdds(t *testing.T) {
+func TestAMongodGetsItsPortDirectoryAndExtraFlags(t *testing.T) {
 	dir := t.TempDir()
 	cmd := mongodServer(t, "/usr/bin/mongod", dir, filepath.Join(dir, "data"), 4711, []string{"--replSet", "holdfast"}).command()
 	for _, pair := range [][]string{

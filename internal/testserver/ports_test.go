@@ -137,7 +137,7 @@ func TestAPortIsReservedUntilTheTestHasEnded(t *testing.T) {
 	}
 }
 
-func TestAPortThatSomebodyListensOnIsNotGiven(t *testing.T) {
+func TestAUsedPortIsNotReturned(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (b *bare) run(env ...string) (printed, called string, ok bool) {
 	return string(out), string(log), err == nil
 }
 
-func TestServersInstallsWhatIsMissingAndSaysSoBefore(t *testing.T) {
+func TestServersAnnouncesAndInstallsWhatIsMissing(t *testing.T) {
 	for who, env := range map[string]string{"root": "USER_ID=0", "a plain user": "USER_ID=1000"} {
 		b := newBare(t, "apt-get", "id", "sudo", "go")
 		b.newest()
@@ -144,7 +144,7 @@ func TestServersFindsWhatIsOutsideThePath(t *testing.T) {
 	}
 }
 
-func TestServersOnlyLooksWhenToldSo(t *testing.T) {
+func TestServersOnlyChecksWhenAskedTo(t *testing.T) {
 	b := newBare(t, "apt-get", "id", "sudo", "go")
 	printed, called, ok := b.run("HOLDFAST_TEST_INSTALL=no")
 	if ok || !strings.Contains(printed, needed) || !strings.Contains(printed, "missing: redis-8, valkey-9, mysql-9.7, nats") {

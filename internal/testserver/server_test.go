@@ -76,7 +76,7 @@ func TestAServerThatEndsAtItsStartSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAMissingServerIsToldWithWhatToDo(t *testing.T) {
+func TestAMissingServerIsReportedWithAdvice(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	if _, err := startRedis(t, t.TempDir(), "", nil); err == nil || !strings.Contains(err.Error(), "make servers") {

@@ -42,7 +42,7 @@ func TestTheTestsRunOnTheFirstServerOfTheTable(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReachedIsReplacedByTheInstalledServerAndToldSo(t *testing.T) {
+func TestAnUnreachableServerIsReplacedAndReported(t *testing.T) {
 	got, unreached := emptyCache(t)
 	reason := "the suite with redis-8 cannot be reached: sid: no route"
 	unreached("redis-8", reason)

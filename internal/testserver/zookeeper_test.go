@@ -21,7 +21,7 @@ func TestAZooKeeperStartsAndAnswersAgainAfterARestart(t *testing.T) {
 	}
 }
 
-func TestAnEnsembleOfZooKeepersElectsALeaderAnew(t *testing.T) {
+func TestAnEnsembleOfZooKeepersElectsANewLeader(t *testing.T) {
 	t.Parallel()
 	all := ZooKeeperEnsemble(t, 3)
 	first := ZooKeeperLeader(t, all)

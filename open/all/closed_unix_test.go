@@ -22,7 +22,7 @@ const longest = 3 * time.Second
 // driver does by itself. It takes about 0.6 s, which is logged; the bound here is
 // for a machine with much else to do, and well under the five seconds for which
 // an indeterminate ask is repeated.
-func TestAClosedPortIsToldSoonOnEachStore(t *testing.T) {
+func TestAClosedPortIsReportedSoonOnEachStore(t *testing.T) {
 	for name, url := range testserver.URLs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

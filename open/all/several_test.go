@@ -157,7 +157,7 @@ func TestElection_OnEachStore(t *testing.T) {
 		defer cancel()
 		anna := p.here.With(&holdfast.Options{Note: "anna"}).Election("leader")
 		bert := p.there.With(&holdfast.Options{Note: "bert"}).Election("leader")
-		told := make(chan string, 100)
+		reported := make(chan string, 100)
 		var watching sync.WaitGroup
 		defer watching.Wait()
 		defer cancel()
@@ -166,7 +166,7 @@ func TestElection_OnEachStore(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				told <- leader.Note
+				reported <- leader.Note
 			}
 		})
 		// expect waits for the leader; others may be seen before.
@@ -174,7 +174,7 @@ func TestElection_OnEachStore(t *testing.T) {
 			t.Helper()
 			for {
 				select {
-				case was := <-told:
+				case was := <-reported:
 					if was == note {
 						return
 					}

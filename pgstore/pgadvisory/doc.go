@@ -1,68 +1,68 @@
 // Package pgadvisory keeps locks as PostgreSQL's advisory locks. It has two modes:
 //
 //   - Session ([New], [NewDB], [Open]): a store, whose locks are those of one
-//     connection. The lock of a process that dies comes free at once, and no lease
-//     can run out under one that lives; but there is no order and there are no
-//     slots, and the loss of a connection is noticed, not foreseen.
+//     connection. The locks of a dead process are freed at once, and no lease
+//     expires under a live one. But there is no order and there are no slots, and
+//     the loss of a connection is noticed only after it has happened.
 //   - Transaction ([LockTx]): in a transaction of your own, held until it ends.
 //
-// The two exclude each other, as they are of the same locks. Package pgstore above
-// keeps leases in a table and knows nothing of either: use that unless you know
-// why not.
+// The two modes exclude each other, as they use the same locks. Package pgstore
+// keeps leases in a table and does not see these locks: use that unless you have a
+// reason not to.
 //
 // # Session mode
 //
 // All names of the process are advisory locks of one session: a connection of the
 // Store's own, opened at the first claim and closed after half a minute in which
-// nothing is held. It takes nothing out of the user's pool.
+// nothing is held. It takes no connection of the user's pool.
 //
-// Choose it where a lock must come free the moment its process dies, and where
-// a lease must not run out under a process that is slow; and where nobody needs
-// what it lacks: order (who waits tries again and again, in pauses that grow to
-// Options.PollMax, and readers can keep a writer waiting for ever), slots,
-// upgrades, minimum holds, hand-over, and any look at who waits.
+// Choose it if a lock must be freed the moment its process dies, or a lease must
+// not expire under a slow process, and if you do not need what it lacks: order (a
+// waiter tries again in pauses that grow to Options.PollMax, and readers can keep
+// a writer waiting forever), slots, upgrades, minimum holds, hand-over, and a list
+// of waiters.
 //
 // # Transaction mode
 //
 // [LockTx], [TryLockTx], [RLockTx] and [TryRLockTx] take an advisory lock in a
-// transaction of the caller's, of which it is then a part: it ends with that, and
-// so with all that the transaction has done. Choose it where the work is that
-// transaction: then nothing can be written without the lock, and no token is
-// needed. There is no lease. It goes through any pooler and needs no rights.
+// transaction of the caller's. The lock is then a part of the transaction, and
+// ends with it. Choose it if the work is that transaction: then nothing can be
+// written without the lock, and no token is needed. There is no lease. It goes
+// through any pooler and needs no rights.
 //
 // # Stored form
 //
-// Nothing is stored but the sequence of the tokens, where there are tokens
-// (Options.Tokens). What a name is to the server says [KeyOf]; with a name like
-// "advisory:1234" it is a lock that other programs take too.
+// Nothing is stored except the sequence of the tokens, with Options.Tokens.
+// [KeyOf] returns the server's key of a name; a name like "advisory:1234" is a
+// lock that other programs may take too.
 //
 // # Guarantees
 //
-// A lease of session mode has no deadline: it ends when it is released or lost. A
-// loss is whatever ends the session: pg_terminate_backend, a restart or a
-// fail-over of the server, a network that breaks. Where somebody tells of it, the
-// server or an operating system, the lease is lost at once; where nobody does,
-// within 15 seconds, and the server is told to keep such a session for 25. But it
-// is noticed and not foreseen. In the moments until then, and for as long as the
-// process takes to stop what it does, somebody else may have the name. Tokens that
-// the resource checks are what protects there (Options.Tokens).
+// A lease of session mode has no deadline: it ends when it is released or lost. It
+// is lost when the session ends: by pg_terminate_backend, a restart or a fail-over
+// of the server, or a broken network. If the server or an operating system reports
+// that, the lease is lost at once; otherwise within 15 seconds, and the server is
+// configured to keep such a session for 25. But the loss is noticed only after it
+// has happened. Until then, and until the process has stopped its work, another
+// process may have the name. Only tokens that the resource checks protect it then
+// (Options.Tokens).
 //
 // # Requirements
 //
-// For session mode pgx, and a connection that is the server's own: a pooler in
-// between, PgBouncer in whatever mode, is found out and refused
+// For session mode pgx, and a direct connection to the server: a pooler in
+// between, such as PgBouncer in any mode, is detected and refused
 // (store.ErrUnsupported), and so is a standby. For transaction mode any driver and
 // any pooler.
 //
 // # Rights
 //
-// It needs no rights but to connect. Whoever may connect may take any advisory
-// lock of the database, and see in pg_locks which are taken: they are no secret,
-// and no protection against one's own users. With tokens:
+// It needs only the right to connect. Any user that may connect may take any
+// advisory lock of the database, and see in pg_locks which are taken: they are not
+// secret, and do not protect against such users. With tokens:
 //
 //	GRANT USAGE ON SCHEMA public TO locks
 //	GRANT USAGE, SELECT ON SEQUENCE public.holdfast_tokens TO locks
 //
-// To make the sequence the role needs CREATE on the schema, or somebody else runs
-// the SQL that [Schema] returns.
+// To create the sequence the role needs CREATE on the schema, or an administrator
+// runs the SQL that [Schema] returns.
 package pgadvisory

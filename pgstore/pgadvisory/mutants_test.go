@@ -16,7 +16,7 @@ func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a loss is not told", "Session_AKilledBackendIsNoticedAtOnceAndPoisonsNothing", "pg-session-loss-told", mutant.Cond("told != nil || s.life.Err() != nil")},
+		{"a loss is not told", "Session_AKilledBackendIsNoticedAtOnceAndPoisonsNothing", "pg-session-loss-told", mutant.Cond("report != nil || s.life.Err() != nil")},
 		{"our own process is not in its way", promise + "a_held_name_refuses_a_try", "pg-session-blocked-by-ourselves", mutant.Return("false")},
 		{"a reader is in the way of readers", promise + "a_batch_of_renewals_may_name_one_name_twice", "pg-session-blocked-by-ourselves", mutant.Return("len(u.holders) > 0 && (true || u.holders[0].write)")},
 		{"two of one batch are granted", promise + "a_hundred_tries_at_once_have_one_winner", "pg-session-asked-in-batch", mutant.Cond("use.asked && false")},
@@ -25,12 +25,12 @@ func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 		{"what was unlocked behind us was ours to the end", "Session_AReleaseThatFindsTheLockGoneIsLost", "pg-session-unlocked-by-others", mutant.Cond("len(r.rows) == 0")},
 		{"a pooler is taken for the server", "Session_OnAServerOfItsOwn/APoolerIsRefused", "pg-session-pooler", mutant.Cond("WAS && false")},
 		{"a session may be ended for being idle", "Session_OutlivesAServerThatEndsIdleSessions", "pg-session-settings", mutant.Line(`"" +`)},
-		{"a session that holds is idle", "Session_OneForAllRoundsAndNoneWhenNobodyNeedsIt", "pg-session-unused", mutant.Value("len(s.holds) >= 0")},
+		{"a session that holds is idle", "Session_OneForAllRoundsAndNoneWhenUnused", "pg-session-unused", mutant.Value("len(s.holds) >= 0")},
 		{"a server that says nothing is waited for", "Session_OnAServerOfItsOwn/OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", "pg-session-patience", mutant.Value("context.WithTimeout(s.life, 1000*s.patience)")},
 		{"a grant is for somebody", "Session_RightsThatSuffice", "pg-session-grant-names-its-user", mutant.Cond("err == nil && len(rows) < 0")},
 		{"a session without tokens is ok", "Session_ACheckWarnsWhereThereAreNoTokens", "pg-session-no-tokens-told", mutant.Cond("WAS && false")},
 		{"a session that is open tells nothing of tokens", "Session_ACheckWarnsWhereThereAreNoTokens", "pg-session-no-tokens-told", mutant.Cond("WAS && !open")},
-		{"any sequence will do", "Session_WhatIsNotOursIsLeftAlone", "pg-session-sequence", mutant.Cond("WAS && false")},
+		{"any sequence will do", "Session_ForeignLocksAreLeftAlone", "pg-session-sequence", mutant.Cond("WAS && false")},
 		{"a pair is looked for as a number", "Key_IsThatOfTheServersOwnFunctions", "pg-session-key-kind", mutant.Value(`"1"`)},
 		{"a key may be written in any way", "Key_WhatIsNearlyAKeyIsInvalid", "pg-key-written-one-way", mutant.Cond("k == (Key{})")},
 		{"a name is another key", "Key_TheMappingIsFrozen", "pg-key-of-name", mutant.Value(`sha256.Sum256([]byte(name + "."))`)},

@@ -40,13 +40,13 @@ type Options struct {
 // methods are safe for concurrent use.
 //
 // A lock lasts until it is released or the connection breaks: there are no TTLs.
-// Such a break is noticed at once where the server tells of it, or the operating
-// system; one that nothing tells of (a cable, a firewall that forgot us) within 15
-// seconds, while the server is told to keep a session that has gone silent for 25.
+// Such a break is noticed at once if the server or the operating system reports
+// it; a silent one (a cable, a firewall that dropped the connection) within 15
+// seconds, while the server is configured to keep a silent session for 25.
 type Store struct {
 	dialer   dialer
 	address  string
-	sequence string // of the tokens, as it is written in SQL; empty: there are none
+	sequence string // of the tokens, as it is written in SQL; empty: no tokens
 	schema   string
 
 	patience time.Duration // with a server that does not answer
@@ -56,16 +56,16 @@ type Store struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	mu    sync.Mutex
-	told  func(store.ID, error)
-	holds map[store.ID]*sessionHold
-	keys  map[Key]*keyUse
-	seen  map[Key]*sighting
-	jobs  []*job
-	conn  *pgconn.PgConn     // nil: there is none
-	busy  bool               // a goroutine looks after the jobs and the connection
-	wake  context.CancelFunc // makes it look for jobs; nil: it does
-	drawn int64              // the newest token that we know of; without tokens, what tells one hold from another
+	mu     sync.Mutex
+	report func(store.ID, error)
+	holds  map[store.ID]*sessionHold
+	keys   map[Key]*keyUse
+	seen   map[Key]*sighting
+	jobs   []*job
+	conn   *pgconn.PgConn     // nil: not connected
+	busy   bool               // a goroutine looks after the jobs and the connection
+	wake   context.CancelFunc // makes it look for jobs; nil: it does
+	drawn  int64              // the newest known token; without tokens, a number that distinguishes holds
 }
 
 // A dialer says how to open a connection.
@@ -91,9 +91,9 @@ func New(pool *pgxpool.Pool, o *Options) (*Store, error) {
 }
 
 // NewDB returns a Store that opens its connection with the settings of a
-// database/sql pool of pgx (package stdlib), out of which it takes a connection
-// for a moment to learn them. NewDB does no I/O. The error matches
-// store.ErrInvalid, also of a pool of another driver.
+// database/sql pool of pgx (package stdlib). It takes a connection of the pool
+// for a moment to read them. NewDB does no I/O. The error matches
+// store.ErrInvalid, also for a pool of another driver.
 func NewDB(pool *sql.DB, o *Options) (*Store, error) {
 	if pool == nil {
 		return nil, fmt.Errorf("%w: the database is nil", store.ErrInvalid)
@@ -199,17 +199,17 @@ func (s *Store) Describe() store.Description {
 }
 
 // TellLosses implements [store.LossTeller].
-func (s *Store) TellLosses(told func(store.ID, error)) {
+func (s *Store) TellLosses(report func(store.ID, error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = told
+	s.report = report
 }
 
-// Presence returns a copy of the socket of the session, which is there while anything is
-// held. As long as a process has it open, what is held does not come free when this
-// process dies: it is for a process that has to clean up first, which must use it for
-// nothing else, and closes it. The error matches store.ErrUnavailable if there is no
-// session, and store.ErrUnsupported if its connection is no socket.
+// Presence returns a copy of the socket of the session, which exists while anything is
+// held. As long as a process has it open, the holds are not freed when this process
+// dies. It is for a process that has to clean up first; that must use it for nothing
+// else, and close it. The error matches store.ErrUnavailable if there is no session, and
+// store.ErrUnsupported if its connection is not a socket.
 func (s *Store) Presence() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *Store) Presence() (*os.File, error) {
 
 // Close implements [store.Store]: it closes the connection.
 func (s *Store) Close() error {
-	s.mu.Lock() // whoever begins something has it
+	s.mu.Lock() // held by anyone who begins something
 	s.end()
 	s.mu.Unlock()
 	s.tasks.Wait()

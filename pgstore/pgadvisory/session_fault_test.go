@@ -54,7 +54,7 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	released := u.take(fresh())
 	u.release(released)
 	terminate(t, pool, sessionOf(t, pool, one))
-	u.told(first, second)
+	u.reported(first, second)
 	for _, r := range u.Renew(t.Context(), []store.Hold{first, second}) {
 		if !errors.Is(r.Err, store.ErrLost) {
 			t.Fatalf("renewed: %+v", r)
@@ -114,7 +114,7 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 }
 
 // B104: it takes nothing out of the pool.
-func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
+func TestSession_ManyNamesUseOneConnectionOutsideThePool(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	mine, err := pool.Acquire(t.Context())
 	if err != nil {
@@ -142,7 +142,7 @@ func TestSession_ManyNamesOnOneConnectionBesideAPoolOfOne(t *testing.T) {
 }
 
 // B103.
-func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
+func TestSession_OneForAllRoundsAndNoneWhenUnused(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = t.Name() })
 	sessions := func() (pids string) {
 		if err := pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = $1 AND pid <> pg_backend_pid()", t.Name()).Scan(&pids); err != nil {
@@ -189,7 +189,7 @@ func TestSession_OneForAllRoundsAndNoneWhenNobodyNeedsIt(t *testing.T) {
 }
 
 // No wait blocks other names.
-func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
+func TestSession_ManyWaitersDelayNoOtherName(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	holder, u := newUser(t, pool, nil), newUser(t, pool, nil)
 	h := holder.take(fresh())
@@ -219,7 +219,7 @@ func TestSession_ManyWhoWaitKeepNobodyWaiting(t *testing.T) {
 	}
 }
 
-func TestSession_AnAskThatItsCallerHasLeftIsGivenBackByTheLast(t *testing.T) {
+func TestSession_AnAbandonedAskIsReleasedByTheLast(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
 	u.release(u.take(fresh()))
@@ -347,7 +347,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			newest = max(newest, holds[len(holds)-1].Token)
 		}
 		server.Restart()
-		u.told(holds...)
+		u.reported(holds...)
 		if h := u.take(holds[0].Name); h.Token <= newest {
 			t.Fatalf("token %d after %d", h.Token, newest)
 		}
@@ -471,13 +471,13 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		if r := u.Renew(ctx, []store.Hold{h}); r[0].Err == nil || store.Definite(r[0].Err) && !errors.Is(r[0].Err, store.ErrLost) {
 			t.Errorf("renewed: %+v", r)
 		}
-		u.told(h)
+		u.reported(h)
 	})
 	t.Run("AServerThatIsAwayIsToldAndComesBack", func(t *testing.T) {
 		u := newUser(t, poolOn(t, server.Addr), nil)
 		h := u.take("a")
 		server.Kill()
-		u.told(h)
+		u.reported(h)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
 		if err == nil || store.Definite(err) || !errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("away: %v", err)

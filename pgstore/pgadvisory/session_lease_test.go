@@ -36,7 +36,7 @@ func leaseOf(t testing.TB, l *holdfast.Locker, name string) *holdfast.Lease {
 	return lease
 }
 
-func TestSessionLease_IsLostWithItsSessionAndTheNextGetsIn(t *testing.T) {
+func TestSessionLease_IsLostWithItsSessionAndTheNextGranted(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	here, there, name := sessionLocker(t, pool), sessionLocker(t, pool), fresh()
 	lease := leaseOf(t, here, name)
@@ -66,7 +66,7 @@ func TestSessionLease_IsLostWithItsSessionAndTheNextGetsIn(t *testing.T) {
 	leaseOf(t, here, name).Release()
 }
 
-func TestSessionLease_WhoWaitsGoesOnWaitingWhenHisSessionIsKilled(t *testing.T) {
+func TestSessionLease_AWaiterGoesOnWhenItsSessionIsKilled(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	here, there, name, other := sessionLocker(t, pool), sessionLocker(t, pool), fresh(), fresh()
 	lease, tells := leaseOf(t, here, name), leaseOf(t, there, other)
@@ -90,7 +90,7 @@ func TestSessionLease_WhoWaitsGoesOnWaitingWhenHisSessionIsKilled(t *testing.T) 
 	}
 }
 
-func TestSessionLease_NobodyIsInsideWithAWriterAndNoCountIsLost(t *testing.T) {
+func TestSessionLease_AWriterIsAloneAndNoCountIsLost(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	name := fresh()
 	var wg sync.WaitGroup

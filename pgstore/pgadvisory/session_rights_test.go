@@ -114,7 +114,7 @@ func TestSession_ACheckWarnsWhereThereAreNoTokens(t *testing.T) {
 	}
 }
 
-func TestSession_WhatIsNotOursIsLeftAlone(t *testing.T) {
+func TestSession_ForeignLocksAreLeftAlone(t *testing.T) {
 	addr := sharedAddr(t)
 	pool := poolOn(t, addr)
 	for what, make := range map[string]string{
@@ -149,7 +149,7 @@ func TestSession_WhatIsNotOursIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestSession_BadInputIsToldBeforeAnyIO(t *testing.T) {
+func TestSession_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 	other := sql.OpenDB(noDriver{})
 	defer other.Close()
 	for what, open := range map[string]func() (*Store, error){

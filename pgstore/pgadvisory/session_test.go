@@ -113,7 +113,7 @@ func (u *user) release(h store.Hold) {
 }
 
 // told waits until the losses of these holds, and no other, were told.
-func (u *user) told(holds ...store.Hold) {
+func (u *user) reported(holds ...store.Hold) {
 	u.t.Helper()
 	want := map[store.ID]bool{}
 	for _, h := range holds {

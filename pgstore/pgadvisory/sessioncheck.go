@@ -36,7 +36,7 @@ func (s *Store) Check(ctx context.Context) []store.Finding {
 	return []store.Finding{{About: about, Found: "works, directly with the server, not through a pooler"}, tokens}
 }
 
-// checkSequence tells what became of the sequence of the tokens, and makes none.
+// checkSequence reports the state of the tokens' sequence, without creating it.
 func (s *Store) checkSequence(ctx context.Context, conn *pgconn.PgConn) store.Finding {
 	found := store.Finding{About: "tokens"}
 	rows, err := query(ctx, conn, fmt.Sprintf(describe, s.schema))

@@ -65,10 +65,10 @@ func (s *Store) hangUp(conn *pgconn.PgConn) {
 	<-conn.CleanupDone()
 }
 
-// setup finds out whom we talk to, and has the server keep the session for as
-// long as we live and not much longer. It must not end because it is silent, and
-// must not be kept for hours when our machine has gone: 25 seconds, which is more
-// than we need to notice the same.
+// setup finds out which server this is, and makes it keep the session as long as
+// this process lives and not much longer. The session must not end because it is
+// silent, and must not be kept for hours after this machine has failed: 25
+// seconds, which is more than this process needs to notice a broken link.
 const setup = `SELECT pg_backend_pid(), pg_is_in_recovery();
 SELECT set_config(name, v.value, false) FROM pg_settings JOIN (VALUES
 	` +
@@ -125,12 +125,12 @@ func query(ctx context.Context, conn *pgconn.PgConn, sql string) ([][]string, er
 	return texts(results[0]), nil
 }
 
-// repeats is how often the sequence is looked for again when somebody else has
-// made it.
+// repeats is how often the sequence is read again when another process has
+// created it.
 const repeats = 3
 
-// The sequence of the tokens. One that was made anew begins with the time, so
-// that its tokens are larger than those of one that was lost.
+// The sequence of the tokens. A recreated one begins with the time, so that
+// its tokens are larger than those of a lost one.
 const (
 	tokenSequence  = "holdfast_tokens"
 	createSequence = `DO $$BEGIN EXECUTE format('CREATE SEQUENCE IF NOT EXISTS %s START %%s', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint); END$$`
@@ -140,8 +140,8 @@ const (
 	WHERE n.nspname = '%s' AND c.relname = '` + tokenSequence + `'`
 )
 
-// Schema is the SQL that makes the sequence of the tokens, for those who let no
-// program make one. The error matches store.ErrInvalid.
+// Schema is the SQL that creates the sequence of the tokens, for databases
+// where programs may not create one. The error matches store.ErrInvalid.
 func Schema(o *Options) (string, error) {
 	with := Options{Tokens: true}
 	if o != nil {
@@ -169,7 +169,7 @@ func (s *Store) findSequence(ctx context.Context, conn *pgconn.PgConn) error {
 		}
 		_, err = query(ctx, conn, fmt.Sprintf(createSequence, s.sequence))
 		switch store.SQLState(err) {
-		case "", "23505", "42P07", "42710": // somebody else has made it
+		case "", "23505", "42P07", "42710": // another process has created it
 			if err != nil && store.SQLState(err) == "" {
 				return s.failed(what, err)
 			}
@@ -248,7 +248,7 @@ func (j *job) what() string {
 	return "look whether the session is there"
 }
 
-// holders tells who has a lock. classid and objid are the halves of the key.
+// holders selects who has a lock. classid and objid are the halves of the key.
 const holders = `SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''), count(*) OVER ()
 FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
 WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())

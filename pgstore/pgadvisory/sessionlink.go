@@ -28,7 +28,7 @@ func (s *Store) run() {
 			s.mu.Unlock()
 			err = s.serve(conn)
 			s.lost(err)
-			s.tasks.Go(func() { s.hangUp(conn) }) // which takes its time where nobody answers
+			s.tasks.Go(func() { s.hangUp(conn) }) // which takes long if the server does not answer
 		}
 		s.mu.Lock()
 		if s.life.Err() != nil {
@@ -45,7 +45,7 @@ func (s *Store) run() {
 	}
 }
 
-// fail finishes the jobs of which nothing can come.
+// fail finishes jobs that cannot succeed.
 func (s *Store) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,9 +59,9 @@ func (s *Store) fail(err error) {
 	s.jobs = nil
 }
 
-// serve does the jobs that come, and between them listens to the server, which
-// says nothing but when it ends the session. It returns why it is over: nil
-// if nobody needs the connection any more.
+// serve does the arriving jobs, and between them listens to the server, which
+// sends a message only when it ends the session. It returns why it ended: nil
+// if the connection is no longer needed.
 func (s *Store) serve(conn *pgconn.PgConn) error {
 	for {
 		s.mu.Lock()
@@ -99,18 +99,18 @@ func (s *Store) serve(conn *pgconn.PgConn) error {
 	}
 }
 
-// lost tells that all holds went with the connection.
+// lost reports that all holds were lost with the connection.
 func (s *Store) lost(err error) {
 	s.mu.Lock()
-	holds, told := s.holds, s.told
+	holds, report := s.holds, s.report
 	s.conn = nil
 	s.holds, s.keys = map[store.ID]*sessionHold{}, map[Key]*keyUse{}
 	s.mu.Unlock()
-	if told == nil || s.life.Err() != nil { //mutant:pg-session-loss-told
+	if report == nil || s.life.Err() != nil { //mutant:pg-session-loss-told
 		return
 	}
 	for id := range holds {
-		told(id, fmt.Errorf("%w: the session on %s that held it has ended: %w", store.ErrLost, s.address, err))
+		report(id, fmt.Errorf("%w: the session on %s that held it has ended: %w", store.ErrLost, s.address, err))
 	}
 }
 
@@ -147,7 +147,7 @@ func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 			err = r.err // is it held still? The end of the session gives it back
 		case j.kind == jobRelease:
 			s.give(j.hold.ID)
-			if r.rows[0][0] != "t" { // somebody has unlocked all that our session had //mutant:pg-session-unlocked-by-others
+			if r.rows[0][0] != "t" { // all locks of the session were unlocked from outside //mutant:pg-session-unlocked-by-others
 				j.finish(nothingThere(j.hold))
 			} else {
 				j.finish(nil)
@@ -156,7 +156,7 @@ func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 			unsure = append(unsure, j)
 			j.err = s.failed(j.what(), r.err)
 			if len(s.use(j.key).holders) > 0 && store.SQLState(r.err) != outOfMemory {
-				err = r.err // another of ours is counted under the same key
+				err = r.err // another hold of this process is counted under the same key
 			}
 		default:
 			if token, granted := s.outcome(r.rows[0][0]); granted {
@@ -181,7 +181,7 @@ func (s *Store) send(conn *pgconn.PgConn, batch []*job) (err error) {
 	return err
 }
 
-// outOfMemory is the server's code when it has no room for one more lock.
+// outOfMemory is the server's code when it has no memory for one more lock.
 const outOfMemory = "53200"
 
 // outcome reads what the server says of an ask. With tokens that is the token, or
@@ -198,8 +198,8 @@ func (s *Store) outcome(value string) (token int64, granted bool) {
 	return 0, false
 }
 
-// sendMore asks who holds what was refused, unless that was asked a moment ago,
-// and gives back what may have been granted though the server failed after that.
+// sendMore asks for the holders of refused keys, unless that was done a moment
+// ago, and releases locks that may have been granted before the server failed.
 func (s *Store) sendMore(conn *pgconn.PgConn, refused, unsure []*job) error {
 	now := time.Now()
 	var requests []request

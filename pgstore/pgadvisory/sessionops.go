@@ -97,7 +97,7 @@ func (s *Store) do(ctx context.Context, j *job) error {
 	}
 }
 
-// Ask implements [store.Store]. Nobody has a position: it is a try in any case.
+// Ask implements [store.Store]. There are no positions: each ask is a try.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	key, err := KeyOf(c.Name)
 	d := s.Describe
@@ -192,7 +192,7 @@ func (s *Store) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	return out
 }
 
-// nothingThere is what the release of a hold is told that is not there.
+// nothingThere is the result of releasing a hold that does not exist.
 func nothingThere(h store.Hold) error {
 	if h.Token == 0 {
 		return nil
@@ -266,15 +266,14 @@ func (s *Store) use(k Key) *keyUse {
 	return s.keys[k]
 }
 
-// forget drops what is known of a key that nobody has or asks for.
+// forget drops the state of an unused key.
 func (s *Store) forget(k Key) {
 	if u := s.keys[k]; u != nil && !u.asked && len(u.holders) == 0 {
 		delete(s.keys, k)
 	}
 }
 
-// inTheWay reports whether our own process is in the way of one who wants to
-// write, or to read.
+// inTheWay reports whether this process itself blocks a writer, or a reader.
 func (u *keyUse) inTheWay(write bool) bool {
 	return len(u.holders) > 0 && (write || u.holders[0].write) //mutant:pg-session-blocked-by-ourselves
 }
@@ -297,7 +296,7 @@ func (s *Store) granted(j *job, h *sessionHold) {
 	j.finish(nil)
 }
 
-// refused answers an ask with who holds the key.
+// refused answers an ask with the holders of the key.
 func (s *Store) refused(j *job, see *sighting) {
 	j.answer = store.Answer{Holding: max(see.holding, 1), Holders: see.holders}
 	if s.sequence != "" {

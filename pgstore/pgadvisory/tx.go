@@ -8,42 +8,42 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// LockTx waits until the name is locked in a transaction of the caller's, and is
+// LockTx waits until the name is locked in a transaction of the caller's. It is
 // then held until that ends, by commit or rollback: there is nothing to release,
-// and nothing to lose but the transaction itself. tx is a [pgx.Tx] or a
-// [*sql.Tx] of any driver; nobody else may use it meanwhile. The lock is the
-// advisory lock of [KeyOf], so it excludes those of session mode too.
+// and the lock is lost only with the transaction itself. tx is a [pgx.Tx] or a
+// [*sql.Tx] of any driver; it must not be used elsewhere during the call. The lock
+// is the advisory lock of [KeyOf], so it excludes those of session mode too.
 //
 // A claim that must wait does so in the server's own queue, in a savepoint, and is
-// woken by the server: those who wait are served in the order in which they came.
-// If the wait ends without the lock, the transaction goes on as it was, with its
-// settings unchanged. The lock_timeout of the transaction does not bound the wait;
-// its statement_timeout does. Of two transactions that wait for each other's locks
-// the server ends one wait after its deadlock_timeout (1 s), with
-// store.ErrDeadlock: roll that transaction back, or the other waits on.
+// woken by the server: waiters are served in the order of arrival. If the wait
+// ends without the lock, the transaction goes on as it was, with its settings
+// unchanged. The lock_timeout of the transaction does not bound the wait; its
+// statement_timeout does. Of two transactions that wait for each other's locks the
+// server ends one wait after its deadlock_timeout (1 s), with store.ErrDeadlock:
+// roll that transaction back, otherwise the other keeps waiting.
 //
-// When ctx ends by its deadline the server ends the wait. When it is cancelled
+// When ctx ends by its deadline the server ends the wait. When it is canceled
 // before, the server is asked to end the statement, over a connection of its own
 // (a cancel request). That works for a pgx.Tx and for a *sql.Tx of the driver of
 // pgx. With another driver the wait is cut into parts of a second, so a
-// cancellation is noticed up to a second late, and each part begins at the end of
+// cancellation is noticed up to a second late, and each part starts at the end of
 // the queue.
 //
-// At the isolation levels REPEATABLE READ and SERIALIZABLE a transaction sees
-// what was committed when its first statement began. If that is this one, it may
-// not see what the holder before it has written: lock at READ COMMITTED, the
-// server's default.
+// At the isolation levels REPEATABLE READ and SERIALIZABLE a transaction sees the
+// data committed when its first statement began. If LockTx is that statement, the
+// transaction may not see the writes of the previous holder: lock at READ
+// COMMITTED, the server's default.
 //
 // Errors: one that matches the context's error and store.ErrHeld if the lock was
 // refused until ctx ended; store.ErrHeld alone if statement_timeout ended the
-// wait; store.ErrDeadlock if this transaction has locked the name before, or
-// after a deadlock; store.ErrInvalid; store.ErrUnavailable if the transaction
-// failed, which can then only be rolled back. LockTx waits for a server that does
-// not answer until 5 s after the end of ctx; then it gives the connection up.
+// wait; store.ErrDeadlock if this transaction has locked the name before, or after
+// a deadlock; store.ErrInvalid; store.ErrUnavailable if the transaction failed,
+// which can then only be rolled back. If the server does not answer, LockTx waits
+// until 5 s after the end of ctx, and then closes the connection.
 //
-// PostgreSQL lets a session have a lock twice. LockTx knows the locks that LockTx
-// has taken in this transaction (they are listed in the setting holdfast.locks,
-// until the transaction ends), but not one that the same session has taken by
+// PostgreSQL lets a session have a lock twice. LockTx knows the locks that it has
+// taken in this transaction (they are listed in the setting holdfast.locks, until
+// the transaction ends), but not one that the same session has taken by
 // pg_advisory_lock itself.
 func LockTx(ctx context.Context, tx any, name string) error { return lockTx(ctx, tx, name, true, true) }
 

@@ -176,7 +176,7 @@ func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 	})
 }
 
-func TestTx_ATransactionThatHasFailedIsTold(t *testing.T) {
+func TestTx_AFailedTransactionIsReported(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
 		failed, ended := begin(), begin()
@@ -195,7 +195,7 @@ func TestTx_ATransactionThatHasFailedIsTold(t *testing.T) {
 	})
 }
 
-func TestTx_BadInputIsToldBeforeAnyIO(t *testing.T) {
+func TestTx_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 	var none *sql.Tx
 	for what, tx := range map[string]any{"nothing": nil, "no *sql.Tx": none, "a pool": poolOn(t, "127.0.0.1:1"), "text": "tx"} {
 		if err := LockTx(t.Context(), tx, "a"); !errors.Is(err, store.ErrInvalid) {

@@ -190,5 +190,5 @@ func (t *txRun) cancel(ctx context.Context, answered <-chan struct{}) {
 	}
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), txGrace)
 	defer cancel()
-	_ = t.conn.PgConn().CancelRequest(asking) // if it is in vain, within gives the connection up
+	_ = t.conn.PgConn().CancelRequest(asking) // if it fails, within closes the connection
 }

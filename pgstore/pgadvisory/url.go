@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ParseURL reads the URL of a Store, for who has something to set on the pool
-// that is made from it: postgres+session://user:password@host:port/database, or
+// ParseURL reads the URL of a Store, for callers that set something on the pool made
+// from it: postgres+session://user:password@host:port/database, or
 // postgresql+session://, and without the +session the schemes of package pgstore,
 // with the settings of libpq and of [pgxpool.ParseConfig] as its query, and schema=…
 // and tokens=1 of the Options. The error matches store.ErrInvalid and does not show

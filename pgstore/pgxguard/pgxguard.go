@@ -1,5 +1,5 @@
-// Package pgxguard checks fencing tokens in transactions of pgx, without database/sql. It is
-// [guard.PostgreSQL] for these. Package [github.com/holdfast-go/holdfast/guard] has the
+// Package pgxguard checks fencing tokens in transactions of pgx, without database/sql. It is the
+// counterpart of [guard.PostgreSQL] for pgx. Package [github.com/holdfast-go/holdfast/guard] has the
 // rule, and says what a guard is for.
 //
 //	err := pgxguard.Do(ctx, pool, pgx.TxOptions{}, lease, func(ctx context.Context, tx pgx.Tx) error {
@@ -7,7 +7,7 @@
 //		return err
 //	})
 //
-// guard.PostgreSQL may be used beside it on the same database: the fences are the same.
+// guard.PostgreSQL may be used too on the same database: the fences are the same.
 package pgxguard
 
 import (
@@ -45,10 +45,10 @@ type Beginner interface {
 	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Do is [guard.Dialect.Do] of guard.PostgreSQL: it runs fn in a guarded
-// transaction, anew after a serialization failure or a deadlock, up to ten times in all.
-// The errors are those of [guard.Dialect.Do]. A panic of fn rolls the transaction back. A
-// roll-back waits for a server that does not answer for 5 s at most.
+// Do is [guard.Dialect.Do] of guard.PostgreSQL: it runs fn in a guarded transaction, and
+// retries after a serialization failure or a deadlock, up to ten times in all. The errors
+// are those of [guard.Dialect.Do]. A panic of fn rolls the transaction back. If the
+// server does not answer, a roll-back waits for 5 s at most.
 func Do(ctx context.Context, db Beginner, o pgx.TxOptions, l guard.Lease, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return guard.Retry(ctx, l, func(ctx context.Context) error {
 		tx, err := db.BeginTx(ctx, o)

@@ -133,7 +133,7 @@ func TestGuard_TheRuleIsKeptOnPgx(t *testing.T) {
 	}
 }
 
-func TestGuard_DoOnPgxBeginsAnewAfterAConflict(t *testing.T) {
+func TestGuard_DoOnPgxRestartsAfterAConflict(t *testing.T) {
 	pool := database(t)
 	runs := 0
 	fine(t, do(t, pool, writer(10), func(ctx context.Context, tx pgx.Tx) error {
@@ -202,7 +202,7 @@ func TestGuard_OnPgxAFrozenServerEndsARollback(t *testing.T) {
 	}
 }
 
-func TestGuard_OnPgxAForgottenNameBeginsAnew(t *testing.T) {
+func TestGuard_OnPgxADeletedNameStartsWithoutAFence(t *testing.T) {
 	pool := database(t)
 	fine(t, do(t, pool, writer(20), set("one")))
 	fine(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return pgxguard.Forget(t.Context(), tx, "a") }))

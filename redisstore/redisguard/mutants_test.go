@@ -26,8 +26,8 @@ func TestTheTestsCatchEachMutantOfTheGuardInRedis(t *testing.T) {
 		{"the fence is in a slot of its own", "OnAClusterTheFenceIsInTheSlotOfItsKeys", "redisguard-fence-slot", mutant.Return(`"holdfast:fence:{" + first + "x}:" + name, nil`)},
 		{"keys of two slots", "KeysThatOneFenceCannotGuard", "redisguard-one-slot", mutant.Cond(`!ok || tag == ""`)},
 		{"empty braces are a hash tag", "KeysThatOneFenceCannotGuard", "redisguard-empty-braces", mutant.Cond("closed")},
-		{"a name is not forgotten in Redis", "AForgottenKeyBeginsAnew", "redisguard-forgets", mutant.Return("client.Exists(ctx, fence).Err()")},
-		{"another name is forgotten in Redis", "AForgottenKeyBeginsAnew", "redisguard-forgotten-name", mutant.Value(`fenceKey(name+".", []string{key})`)},
+		{"a name is not forgotten in Redis", "ADeletedKeyStartsWithoutAFence", "redisguard-forgets", mutant.Return("client.Exists(ctx, fence).Err()")},
+		{"another name is forgotten in Redis", "ADeletedKeyStartsWithoutAFence", "redisguard-forgotten-name", mutant.Value(`fenceKey(name+".", []string{key})`)},
 		{"a pipeline is taken", "WhatCannotBeGuardedIsAnError", "redisguard-no-pipeline", mutant.Cond("false && pipeline")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore/redisguard", Test: "TestGuard_" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -1,34 +1,34 @@
-// Package redisguard checks fencing tokens at Redis keys that a lock protects:
-// each of its calls runs one script, which refuses a token older than the newest
-// it has seen, and else does the work, with nothing in between.
+// Package redisguard checks fencing tokens at Redis keys that a lock protects: each call
+// runs one script, which refuses a token older than the newest it has seen, and
+// otherwise does the work, atomically.
 //
 //	err := redisguard.Do(ctx, client, lease, "SET", "invoice:42", "sent").Err()
 //
 // See package [github.com/holdfast-go/holdfast/guard] for the rule. A late holder gets a
-// [guard.StaleError]. All who write these keys have to go through this package: Redis
-// itself knows nothing of fences.
+// [guard.StaleError]. All writers of these keys have to use this package: Redis itself
+// has no fences.
 //
 // # Stored form
 //
 // The newest token of a name is kept, as decimal digits, under the key
-// holdfast:fence:{TAG}:NAME. TAG is the hash tag of the keys that are guarded,
-// or the whole key where it has none, so on a Cluster the fence is in the slot
-// of what it guards. Each hash tag is thus a resource of its own, with a fence
-// of its own: a holder raises it with its first call on a key of that tag.
+// holdfast:fence:{TAG}:NAME. TAG is the hash tag of the guarded keys, or the whole key
+// if it has none, so on a Cluster the fence is in the slot of the keys that it guards.
+// Each hash tag is thus a resource of its own, with a fence of its own: a holder raises
+// it with its first call on a key of that tag.
 //
-// A fence has no expiry: one that was gone would let a late holder in. It may be
-// deleted with the keys that it guards. The server must not evict it:
-// maxmemory-policy noeviction, or one that evicts only keys with an expiry.
+// A fence has no expiry: without it a late holder could write. It may be deleted with
+// the keys that it guards. The server must not evict it: maxmemory-policy noeviction, or
+// one that evicts only keys with an expiry.
 //
 // # Guarantees
 //
-// Those of the server: what a fail-over or a restart forgets is forgotten, the
-// fence together with the writes since.
+// Those of the server: a fail-over or a restart can lose the fence together with the
+// writes since.
 //
 // # Rights
 //
-// Keys holdfast:fence:* beside the guarded ones, and the commands EVALSHA, EVAL,
-// GET and SET beside those that are to be run.
+// Keys holdfast:fence:* and the guarded ones; the commands EVALSHA, EVAL, GET and SET,
+// and those to be run.
 package redisguard
 
 import (
@@ -59,18 +59,17 @@ type Script struct{ script *redis.Script }
 // Run. It cannot begin with a #! line.
 func NewScript(src string) *Script { return &Script{redis.NewScript(check + src)} }
 
-// Run runs the script if nobody with a newer token has been at the keys: the
-// check and the script are one step for everybody else. The keys, one at least,
-// must have the same hash tag, or be the same key, on a single server too.
+// Run runs the script unless the keys have seen a newer token: the check and the script are
+// one atomic step. The keys, one at least, must have the same hash tag, or be the same key, on
+// a single server too.
 //
-// The error of the result is a [guard.StaleError] if the token is too old: then
-// nothing was done. It matches [holdfast.ErrInvalid] if the keys or the client will not do,
-// or is that of [guard.Raises], with nothing sent. It matches [holdfast.ErrCorrupt] if what
-// is stored under the fence's key is no fence. All others are the script's and the client's. A
-// client that repeats what was not answered, as go-redis does, may run the
-// script twice, as it may any command.
+// The error of the result is a [guard.StaleError] if the token is too old: then nothing was
+// done. It matches [holdfast.ErrInvalid] if the keys or the client are unsuitable, or is that
+// of [guard.Raises]; then nothing was sent. It matches [holdfast.ErrCorrupt] if the value at
+// the fence's key is not a fence. All others are the script's and the client's. A client that
+// repeats unanswered commands, as go-redis does, may run the script twice, as any command.
 //
-// The client is any of go-redis, but no pipeline.
+// The client is any client of go-redis, but not a pipeline.
 func (s *Script) Run(ctx context.Context, client redis.Scripter, l guard.Lease, keys []string, args ...any) *redis.Cmd {
 	raises, err := guard.Raises(l)
 	var fence string
@@ -114,9 +113,9 @@ func refusal(err error, l guard.Lease, token int64, fence string) error {
 var command = NewScript(`return redis.call(table.remove(ARGV, 1), KEYS[1], unpack(ARGV))`)
 
 // Do runs one command whose first argument is its only key, such as SET, HSET,
-// INCR or GET, if nobody with a newer token has been at the key. A command that
-// reads is guarded as well, and raises the fence before it does. See
-// [Script.Run] for the errors.
+// INCR or GET, unless the key has seen a newer token. A command that reads is
+// guarded as well, and raises the fence before it reads. See [Script.Run] for
+// the errors.
 func Do(ctx context.Context, client redis.Scripter, l guard.Lease, cmd, key string, args ...any) *redis.Cmd {
 	return command.Run(ctx, client, l, []string{key}, append([]any{cmd}, args...)...)
 }

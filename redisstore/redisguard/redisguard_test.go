@@ -170,7 +170,7 @@ func TestGuard_AReadLeaseIsCheckedAndNeverRaises(t *testing.T) {
 	stale(t, check(reader(t, 9)), 9, 10)
 }
 
-func TestGuard_AnUpgradeShutsOutTheReadersBefore(t *testing.T) {
+func TestGuard_AnUpgradeShutsOutEarlierReaders(t *testing.T) {
 	client, key := connect(t), t.Name()
 	check := func(l guard.Lease) error { return redisguard.Check(t.Context(), client, l, key) }
 	fine(t, check(reader(t, 10))) // the upgradeable one
@@ -329,7 +329,7 @@ func TestGuard_LeastRights(t *testing.T) {
 	same(t, "value", admin.Get(t.Context(), "invoice:42").Val(), "1")
 }
 
-func TestGuard_AForgottenKeyBeginsAnew(t *testing.T) {
+func TestGuard_ADeletedKeyStartsWithoutAFence(t *testing.T) {
 	client, key := connect(t), t.Name()
 	check := func(token int64) error {
 		return redisguard.Check(t.Context(), client, made{key, token, holdfast.ModeWrite}, "{"+key+"}:state")

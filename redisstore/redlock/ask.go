@@ -38,7 +38,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 		return s.askAgain(ctx, cl, &c)
 	}
 	placed := cl.place != 0
-	cl.Try = cl.Try && !placed // who has a position keeps it //mutant:redlock-try-keeps-its-position
+	cl.Try = cl.Try && !placed // a claim with a position keeps it //mutant:redlock-try-keeps-its-position
 	a, err := s.acquire(ctx, cl, need)
 	switch {
 	case err == nil && (a.Granted || !cl.Try):
@@ -74,11 +74,11 @@ func (s *Store) askAgain(ctx context.Context, cl *claim, c *store.Claim) (store.
 func (s *Store) granted(cl *claim, ttl time.Duration, from store.Instant) store.Answer {
 	n := cl.Tokens()
 	return store.Answer{
-		Granted: true, Token: cl.p, N: n, TTL: ttl, From: from, Weight: cl.Weight, Want: cl.Weight, Last: max(cl.told, cl.p+int64(n)-1),
+		Granted: true, Token: cl.p, N: n, TTL: ttl, From: from, Weight: cl.Weight, Want: cl.Weight, Last: max(cl.newest, cl.p+int64(n)-1),
 	}
 }
 
-// drift is what the nodes' clocks may run ahead of ours within a TTL.
+// drift is how much the nodes' clocks may gain on the local one within a TTL.
 func drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond } //mutant:redlock-drift
 
 // acquire asks all nodes, once more at once where the number has to be another
@@ -113,7 +113,7 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 		case len(t.lost) > len(s.nodes)-need:
 			return store.Answer{}, t.lossReason()
 		case len(t.lost) > 0 && len(t.refused) == 0 && store.Now() >= begun.Add(cl.TTL-drift(cl.TTL)):
-			// What an earlier round was granted there is over by now.
+			// The grants of an earlier round have expired by now.
 			return store.Answer{}, s.tooLong(cl)
 		case t.mismatches > len(s.nodes)-need:
 			return store.Answer{}, &store.MismatchError{Have: t.have, Want: cl.Limit}
@@ -131,8 +131,8 @@ func (s *Store) acquire(ctx context.Context, cl *claim, need int) (store.Answer,
 			return store.Answer{}, s.indeterminate("ask for", cl.Name, t.answered(), need, t.errs)
 		}
 		if cl.Try && !t.decided(cl) && store.Now().Sub(begun) < min(s.timeout, cl.TTL/2) {
-			// Several tried at once and none has enough: each takes a position, and
-			// whoever sees one that came before it gives up.
+			// Several tried at once and none has enough: each takes a position, and gives
+			// up if it sees an earlier one.
 			split = true
 			if round > 2 {
 				s.pause(ctx, min(time.Duration(round)*time.Millisecond/2, 5*time.Millisecond))
@@ -184,10 +184,10 @@ func (s *Store) askCall(cl *claim, place time.Duration, mode string) []any {
 		strconv.FormatInt(micros(place), 10), strconv.FormatInt(keep.Milliseconds(), 10), openRecord(s.maxTTL), mode, why)...)
 }
 
-// collect hands on replies until enough says so, all have come, or the time is
-// over. Once it would do without the rest (nil: never), it waits for that only a
-// little longer; and not at all if without says so of the missing nodes (nil: no).
-// It returns an error for each node that did not answer in the time.
+// collect passes on replies until enough says so, all have come, or the time has
+// passed. Once it could go on without the rest (nil: never), it waits for them
+// only a little longer; and not at all if without says so of the missing nodes
+// (nil: no). It returns an error for each node that did not answer in time.
 func (s *Store) collect(ctx context.Context, out <-chan reply, n int, limit time.Duration, enough func(reply) bool,
 	would func() bool, without func(missing uint32) bool) (late []error) {
 	var timer *time.Timer
@@ -256,8 +256,8 @@ func (s *Store) slow(missing uint32) bool {
 	return best > 0
 }
 
-// giveBack releases whatever the claim has anywhere, in the background; nodes that
-// are away are told when they are back.
+// giveBack releases all entries of the claim on every node, in the background;
+// nodes that are down get the release when they are back.
 func (s *Store) giveBack(cl *claim) <-chan reply {
 	return s.releaseAll(s.ctx, store.Hold{Name: cl.Name, ID: cl.ID, Announce: cl.Announce}, cl)
 }

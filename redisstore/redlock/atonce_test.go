@@ -40,7 +40,7 @@ func releaseOf(n *node) *job {
 
 // A slow node answers that it lacks a hold when the others have confirmed the
 // renewal long since, and the release has been queued behind that answer.
-func TestNoVoteIsGivenBackBehindItsRelease(t *testing.T) {
+func TestNoVoteIsRestoredAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	for _, released := range []bool{false, true} {
 		s, n := unsent(t)
@@ -67,7 +67,7 @@ func TestNoVoteIsGivenBackBehindItsRelease(t *testing.T) {
 
 // Who waits for a node asks it as soon as it is back, and must not be refused for a
 // hold that was released meanwhile.
-func TestANodeThatIsBackIsToldWhatItMissedBeforeItIsAsked(t *testing.T) {
+func TestAReturningNodeGetsMissedReleasesFirst(t *testing.T) {
 	t.Parallel()
 	s, n := unsent(t)
 	n.state, n.owed = unknown, []*job{releaseOf(n)}
@@ -126,7 +126,7 @@ func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 
 // Watch does not wait for a node that is slow. What that node has sent before it is
 // subscribed to there was missed, so that subscription has everybody poll.
-func TestAMailboxThatOpensBehindWatchHasEverybodyPoll(t *testing.T) {
+func TestAMailboxOpenedAfterWatchMakesAllWaitersPoll(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name         string

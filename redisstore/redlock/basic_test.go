@@ -66,7 +66,7 @@ func TestItIsGrantedExactlyWhenAMajorityIsFree(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotUnderstoodIsAnErrorBeforeAnyIO(t *testing.T) {
+func TestAnInvalidURLIsAnErrorBeforeAnyIO(t *testing.T) {
 	clients := clientsOf(t, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
 	s, err := New(clients, nil)
 	if err != nil {

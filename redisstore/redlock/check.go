@@ -116,7 +116,7 @@ type checked struct {
 	grants bool // it can grant what is new
 	clock  bool // its clock could be read
 
-	ahead, within time.Duration // how far its clock is ahead of ours, and to within what
+	ahead, within time.Duration // how far its clock is ahead of the local one, and the uncertainty
 }
 
 // check asks a node that is in use for all that can be asked of it.

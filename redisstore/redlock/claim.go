@@ -15,13 +15,13 @@ import (
 // (under claims.mu) nothing is guarded.
 type claim struct {
 	store.Claim
-	order int64         // when it began, in µs; ties by id
-	begun store.Instant // the same by our own clock, which nobody sets
-	p     int64         // the newest number asked with, the token if it is granted
-	told  int64         // the largest token that a node told of
-	sent  atomic.Uint32 // a bit for each node that an ask was sent to
-	full  atomic.Uint32 // a bit for each node that refused the newest ask, as its memory is full
-	place store.Instant // until when its position lasts
+	order  int64         // when it began, in µs; ties by id
+	begun  store.Instant // the same by the monotonic clock
+	p      int64         // the newest number asked with, the token if it is granted
+	newest int64         // the largest token that a node returned
+	sent   atomic.Uint32 // a bit for each node that an ask was sent to
+	full   atomic.Uint32 // a bit for each node that refused the newest ask, as its memory is full
+	place  store.Instant // until when its position lasts
 
 	released atomic.Bool // its release is on its way: no node gets a vote any more
 
@@ -101,8 +101,8 @@ func (c *claims) rename(id, to store.ID) {
 // propose makes the number of the next ask.
 func (s *Store) propose(cl *claim) {
 	p := max(s.number(), cl.p+1)
-	if s.reaches(cl.told) {
-		p = max(p, cl.told+1)
+	if s.reaches(cl.newest) {
+		p = max(p, cl.newest+1)
 	}
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()

@@ -66,7 +66,7 @@ func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
 }
 
 // A node that only has to let time pass is not named beside the time.
-func TestYoungNodesAreToldByTheirTime(t *testing.T) {
+func TestYoungNodesAreReportedByTheirTime(t *testing.T) {
 	t.Parallel()
 	young, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.Redis(t).Addr, testserver.Redis(t).Addr), &Options{Timeout: patience})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // in the order of their positions, so the shares are equal, and nobody is ever
 // stuck. What is counted is turns of others while one waits: how soon each comes
 // again is the machine's affair.
-func TestEightClaimantsOnFiveNodesShareAlikeAndAreNeverStuck(t *testing.T) {
+func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 	t.Parallel()
 	const claimants, turns = 8, 20
 	addrs := testserver.SharedRedises(t, 5)

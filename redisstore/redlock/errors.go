@@ -103,8 +103,8 @@ func (s *Store) tooFew(what, name string, done, needed int, nodes []error) *tooF
 	return e
 }
 
-// awayBeside are the errors of at most n nodes that are known to be away and of which errs has
-// none: who had enough errors has not waited for theirs.
+// awayBeside are the errors of at most n nodes that are known to be down and missing in errs:
+// a caller with enough errors has not waited for theirs.
 func (s *Store) awayBeside(errs []error, n int) (more []error) {
 	for _, x := range s.nodes {
 		x.mu.Lock()

@@ -78,7 +78,7 @@ func (c *sentScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.
 	}
 }
 
-func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
+func TestAFrozenNodeDelaysNoCallAndIsRejoined(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{Timeout: 10 * time.Second}) // the machine is loaded
 	held := holdOnAll(t, s, mutex("held"))
@@ -104,7 +104,7 @@ func TestOneNodeThatIsFrozenHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
 	})
 }
 
-func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T) {
+func TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	held := mustHold(t, s, mutex("held"))
@@ -147,7 +147,7 @@ func TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost(t *testing.T
 
 // A restarted node may have forgotten: A holds by 1 and 2, 2 is restarted, and
 // B would have 2 and 3.
-func TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver(t *testing.T) {
+func TestARestartedNodeGrantsNothingUntilItsGrantsExpired(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"restarted", "restarted with an old record", "wiped"} {
 		t.Run(how, func(t *testing.T) {
@@ -236,7 +236,7 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 	return s
 }
 
-func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
+func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	t.Parallel()
 	var addrs []string
 	for range 3 {
@@ -285,7 +285,7 @@ func TestTooFewNodesThatMayGrantIsAnErrorThatTellsTheSeconds(t *testing.T) {
 	}
 }
 
-func TestFlushedScriptsOfANodeThatHasNotForgottenAreLoadedAgain(t *testing.T) {
+func TestFlushedScriptsOfAHealthyNodeAreReloaded(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: time.Second})
 	time.Sleep(2100 * time.Millisecond) // they are up for long enough then
@@ -347,7 +347,7 @@ func TestARightThatAScriptLacksIsDenied(t *testing.T) {
 	}
 }
 
-func TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack(t *testing.T) {
+func TestAGrantSlowerThanItsTTLIsReleased(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3} {
 		servers, s := nodes(t, n, Options{Timeout: patience})
@@ -413,7 +413,7 @@ func TestOfTwoClientsOfOneServerThatJoinAtOnceOneIsRefused(t *testing.T) {
 	}
 }
 
-func TestAVoteThatANodeHasLostIsGivenBackByARenewal(t *testing.T) {
+func TestAVoteThatANodeHasLostIsRestoredByARenewal(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	held := holdOnAll(t, s, mutex("x"))

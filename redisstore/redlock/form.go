@@ -38,7 +38,7 @@ type fixed struct {
 
 const (
 	fixedSize    = 98
-	flagGranted  = 1 // it has room here
+	flagGranted  = 1 // it fits here
 	flagShown    = 2 // the owner has used the token, so MinHold counts
 	flagAccepted = 4 // and P was above last: the node's vote for its owner
 )
@@ -50,7 +50,7 @@ type entry struct {
 	order, p                 int64
 	limit, weight            int64
 	n                        int
-	used                     int64 // of the block, besides the first
+	used                     int64 // of the block, after the first
 	granted, accepted, shown bool
 	since, expires           int64
 	keep, delay              int64

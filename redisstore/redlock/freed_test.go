@@ -132,7 +132,7 @@ func (h *slowRelease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // Where one node of three is dead, the next owner needs both of the others. So a
 // try that one of them granted and the other refused is over when that grant is
 // given back, however slow its node is.
-func TestARefusedTryIsGivenBackByTheNodesThatTheNextNeeds(t *testing.T) {
+func TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	s.straggle = time.Millisecond

@@ -13,7 +13,7 @@ import (
 
 // What is held goes on and is given back, in each way, though the memory of a
 // majority is full; and nothing new gets in.
-func TestOnFullNodesLeasesAreRenewedAndGivenBack(t *testing.T) {
+func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
 		"Redis": testserver.Redis7, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,

@@ -16,7 +16,7 @@ func asksNow(order int64, id store.ID, reason string) string {
 
 // Of those that the nodes tell of, the one that is served first is heard, by whichever
 // node it is told.
-func TestTheFirstThatAsksOnAnyNodeIsHeard(t *testing.T) {
+func TestTheFirstRequestToGiveUpOnAnyNodeIsReturned(t *testing.T) {
 	n := &node{}
 	first, second := me.NewID(), me.NewID()
 	for _, answers := range [][]string{
@@ -35,7 +35,7 @@ func TestTheFirstThatAsksOnAnyNodeIsHeard(t *testing.T) {
 }
 
 // What is no answer of this program is an error, and no vote.
-func TestARenewalThatCannotBeReadIsNone(t *testing.T) {
+func TestAnUnreadableRenewalDoesNotCount(t *testing.T) {
 	for _, text := range []string{"", "\x00", "\x00\x00", "\x05\x00abc", "\x00\x00" + asksNow(1, me.NewID(), "")[3:], "\x00\x00not an order and an id and a reason, but long enough"} {
 		if _, _, ok := readRenewal(text); ok {
 			t.Errorf("%q is read", text)

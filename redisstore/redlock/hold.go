@@ -16,7 +16,7 @@ type count struct {
 	done   int
 	lost   int
 	reason string // of a break
-	entry  *entry // as a node told it, if it was asked to
+	entry  *entry // as a node returned it, if it was asked to
 	asks   *asker // the first waiter that asks to give it up
 	errs   []error
 }
@@ -50,13 +50,14 @@ func (c *count) add(s *Store, key string, r reply) {
 	}
 }
 
-// An asker is a waiter that asks the holders to give up, as a node told of it.
+// An asker is a waiter that asks the holders to give up, as a node returned
+// it.
 type asker struct {
 	place
 	reason string
 }
 
-// readRenewal reads what a node tells besides that it has renewed a hold.
+// readRenewal reads the rest of a node's answer to a renewal.
 func readRenewal(text string) (e *entry, a *asker, ok bool) {
 	if len(text) < 2 {
 		return nil, nil, false
@@ -92,8 +93,8 @@ func (c *count) loss() error {
 	return store.ErrLost
 }
 
-// need is how many nodes a hold has to be on, by its limit: of one that was not
-// asked for here, as a node told it.
+// need is how many nodes a hold has to be on, by its limit; for a hold that was
+// not asked for here, by the limit that a node returned.
 func (s *Store) need(cl *claim, c *count) int {
 	limit := int64(store.Full)
 	switch {
@@ -231,8 +232,8 @@ func (s *Store) renewed(h *store.Hold, cl *claim, c *count, m *mending, sent, no
 		return r
 	}
 	if now >= cl.deadline { //mutant:redlock-renewal-in-time
-		// The votes came when the time was over: another can have held it in
-		// between. The engine has told the loss, or will.
+		// The votes came after the deadline: another can have held it in between. The
+		// engine has reported the loss, or will.
 		r.Err = store.ErrLost
 		s.claims.forget(h.ID)
 		s.giveBack(cl)
@@ -269,19 +270,19 @@ func (s *Store) adopt(h *store.Hold, e *entry, sent store.Instant) *claim {
 	return cl
 }
 
-// A mending gives nodes that lack a hold its vote back, if the name is free
-// there: once a renewal has come before the deadline without them, or has had too
-// few answers and the hold is not over. The vote counts from the next renewal on,
-// which has to come before the same deadline: until then the votes count that the
-// hold had before.
+// A mending restores the vote of a hold on nodes that lack it, if the name is
+// free there: once a renewal was confirmed before the deadline without them, or
+// had too few answers and the hold has not expired. The vote counts from the next
+// renewal on, which has to come before the same deadline: until then only the
+// earlier votes of the hold count.
 type mending struct {
 	mu    sync.Mutex
-	nodes []*node // that lack it, and have not been mended
+	nodes []*node // that lack it, and were not restored
 	of    *claim
-	whole *claim // what of it they get, once they may be mended
+	whole *claim // the entry that they get, once they may be restored
 }
 
-// lacks is what a node's answer tells, be it late.
+// lacks notes that a node lacks the hold, even by a late answer.
 func (m *mending) lacks(n *node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -338,7 +339,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	var c count
 	key := s.key(h.Name)
 	free := func() int { return c.done + c.lost }
-	open := 0 // nodes that can grant it to the next, who is to have it at once: one that is away or takes no writes has nothing to give
+	open := 0 // nodes that can grant it to the next holder, which should get it at once: one that is down or takes no writes grants nothing
 	late := s.collect(ctx, s.releaseAll(ctx, h, cl), len(s.nodes), s.timeout, func(r reply) bool {
 		was := free()
 		c.add(s, key, r)

@@ -15,7 +15,7 @@ import (
 )
 
 // The oldest server: before, a replica's saved data could bring scripts back
-// after a restart, and then nothing tells of that.
+// after a restart, and then a restart is not noticed.
 const (
 	needMajor = 7
 	needMinor = 0
@@ -66,8 +66,7 @@ func (n *node) join() {
 	}
 }
 
-// joined takes the node into use, and tells it what it missed before anybody asks
-// it.
+// joined takes the node into use, and first sends it the releases that it missed.
 func (n *node) joined() {
 	n.mu.Lock()
 	n.state, n.err, n.opens = up, nil, 0
@@ -75,7 +74,7 @@ func (n *node) joined() {
 	n.owed = nil
 	for _, j := range owed {
 		if j.owed > store.Now() {
-			n.queue(j) // nobody waits for its outcome //mutant:redlock-told-before-asked
+			n.queue(j) // its outcome is not waited for //mutant:redlock-told-before-asked
 		}
 	}
 	n.mu.Unlock()
@@ -110,7 +109,7 @@ func (n *node) look() error {
 	if err := n.s.sameAs(n, redisinfo.Field(info, "run_id")); err != nil {
 		return err
 	}
-	known := true // the scripts are there, so it has not been restarted since somebody found it fit
+	known := true // the scripts are loaded, so it has not been restarted since it was found fit
 	for _, there := range existsCmd.Val() {
 		known = known && there
 	}
@@ -142,9 +141,9 @@ func (n *node) look() error {
 	default:
 		return &quarantined{"it was restarted", left}
 	}
-	// It must take writes. This one changes nothing where the record is there, and
-	// is refused all the same by a node that is full or read-only. One that is full
-	// renews and releases what it has, unless it has refused that.
+	// It must take writes. This one changes nothing if the record exists, and is
+	// still refused by a node that is full or read-only. A full one renews and
+	// releases its holds, unless it has refused that.
 	err := conn.SetNX(ctx, n.s.record(), n.closedRecord(now), 0).Err()
 	n.mu.Lock()
 	stuck := n.stuck
@@ -169,8 +168,8 @@ func (n *node) look() error {
 	return err
 }
 
-// readRecord reads what the node keeps of itself, or writes it if there is
-// none, and says how long it may not grant yet.
+// readRecord reads the node's record of itself, or writes it if there is none,
+// and returns how long it may not grant yet.
 func (n *node) readRecord(ctx context.Context, conn *redis.Conn, record string, now time.Time) (time.Duration, error) {
 	most := n.s.maxTTL
 	if record == "" {

@@ -20,8 +20,8 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan struct{})
-	tell = sync.OnceFunc(func() { close(told) })
+	reported := make(chan struct{})
+	tell = sync.OnceFunc(func() { close(reported) })
 	var running sync.WaitGroup
 	pass := func(client net.Conn) {
 		defer client.Close()
@@ -32,7 +32,7 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 			})
 			io.Copy(client, upstream)
 		}
-		<-told
+		<-reported
 	}
 	running.Go(func() {
 		for {
@@ -52,7 +52,7 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 }
 
 // Until its end is heard, a node that is gone is one that does not answer.
-func TestANodeWhoseEndIsHeardLateHoldsUpNobodyAndIsJoinedAgain(t *testing.T) {
+func TestANodeWithALateFINDelaysNoCallAndIsRejoined(t *testing.T) {
 	t.Parallel()
 	gone := testserver.Redis(t)
 	addr, tell := lateClosing(t, gone.Addr)

@@ -123,9 +123,9 @@ type copied struct {
 
 func (c copied) left() int64 { return c.ends() - c.now }
 
-// standing is, of the copies of an entry, the one that stays in the way: until so many
-// nodes are free of it as make a quorum. A release that has not come to all of them may be
-// seen by that. It sorts the copies by what they have left.
+// standing is, of the copies of an entry, the one that blocks longest: until a quorum of
+// nodes is free of it. It can show a release that has not reached all nodes. It sorts the
+// copies by what they have left.
 func standing(copies []copied, need, nodes int) copied {
 	slices.SortFunc(copies, func(a, b copied) int { return cmp.Compare(a.left(), b.left()) })
 	c := copies[max(need-(nodes-len(copies))-1, 0)]
@@ -249,7 +249,7 @@ func (s *Store) state(name string, a *seen) store.State {
 	var holds, places []placed
 	st := store.State{Name: name}
 	slices.Sort(a.lasts)
-	// A token that was drawn is on a majority, and some of that can be away.
+	// A drawn token is on a majority, and some of that can be down.
 	st.Last = a.lasts[min(len(a.lasts)-(len(s.nodes)/2+1)+away, len(a.lasts)-1)]
 	// Those with the most votes first: no more are held than fit.
 	ids := slices.SortedFunc(maps.Keys(a.entries), func(x, y store.ID) int {
@@ -269,13 +269,13 @@ func (s *Store) state(name string, a *seen) store.State {
 			shown = g.votes
 		}
 		if !held && len(all)+away < need {
-			continue // what some nodes have not been told to give back
+			continue // its release has not reached some nodes
 		}
 		c := standing(shown, need, len(s.nodes))
 		if c.reason = g.asks; held {
 			c.reason = g.broken
 		}
-		c.used, c.owner = told(shown, c)
+		c.used, c.owner = reportedBy(shown, c)
 		if st.Limit == 0 || c.limit < st.Limit {
 			st.Limit = c.limit
 		}
@@ -295,9 +295,9 @@ func (s *Store) state(name string, a *seen) store.State {
 	return st
 }
 
-// told is the newest token used, and the owner, that renewals of an entry have told: the newest renewal may not be everywhere yet, but it is on
-// most nodes if it was answered.
-func told(shown []copied, c copied) (used int64, owner string) {
+// reportedBy returns the newest token used, and the owner, of an entry's renewals: the newest renewal may not be
+// everywhere yet, but it is on most nodes if it was answered.
+func reportedBy(shown []copied, c copied) (used int64, owner string) {
 	used = c.used
 	for _, other := range shown {
 		if other.p == c.p {

@@ -10,7 +10,7 @@ import (
 
 // A renewal is confirmed by a majority, so a node may not have it yet. Its
 // entry does not hide what the renewal told the others.
-func TestWhatARenewalToldAMajorityIsListed(t *testing.T) {
+func TestARenewalConfirmedByAMajorityIsListed(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
 	next := store.Owner{Host: "next"}.Stored()
@@ -22,12 +22,12 @@ func TestWhatARenewalToldAMajorityIsListed(t *testing.T) {
 			h := mustHold(t, s, c)
 			idle(t, s)
 			for i := range s.nodes {
-				ttl, told, owner := time.Duration(40+20*i)*time.Second, h.Token+used, next
+				ttl, reported, owner := time.Duration(40+20*i)*time.Second, h.Token+used, next
 				if i == last {
-					told, owner = 0, store.Owner{Host: "before"}.Stored()
+					reported, owner = 0, store.Owner{Host: "before"}.Stored()
 				}
 				args := s.scripts.renew.call(1, s.key(h.Name), h.ID.String(), strconv.FormatInt(h.Token, 10), strconv.FormatInt(micros(ttl), 10),
-					strconv.FormatInt(told, 10), "", owner, "shown", "")
+					strconv.FormatInt(reported, 10), "", owner, "shown", "")
 				if err := s.nodes[i].client.Do(t.Context(), args...).Err(); err != nil {
 					t.Fatal(err)
 				}

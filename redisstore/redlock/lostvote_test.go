@@ -82,7 +82,7 @@ func outlives(t *testing.T, n int, missed string) {
 
 // What has too few votes is given none once its deadline has come: somebody else
 // can have the name by then.
-func TestNoVoteIsGivenBackAfterTheDeadline(t *testing.T) {
+func TestNoVoteIsRestoredAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	h := holdOnAll(t, s, mutex("x"))

@@ -13,53 +13,53 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	t.Parallel()
 	const (
 		model     = "TestEveryNodeAnswersAsTheModel"
-		forgets   = "TestANodeThatWasRestartedOrWipedGrantsNothingUntilAllItGrantedIsOver"
+		forgets   = "TestARestartedNodeGrantsNothingUntilItsGrantsExpired"
 		majority  = "TestTheMajorityAnswersAsTheModel/3_nodes"
-		twoFrozen = "TestTwoNodesOfThreeThatAreFrozenAreUnavailableAndNothingIsLost"
+		twoFrozen = "TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing"
 		from      = "TestALeaseCountsFromBeforeTheFirstNodeWasAsked"
 		clocks    = "TestAClientWhoseClockIsWrongIsServedInItsTurn"
-		full      = "TestOnFullNodesLeasesAreRenewedAndGivenBack/Redis"
+		full      = "TestOnFullNodesLeasesAreRenewedAndReleased/Redis"
 		announced = "TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges"
-		overdue   = "TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing"
+		overdue   = "TestARenewalAfterTheOldDeadlineIsALoss"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"what a node is sent is linked to nobody", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-joined-in-no-trace", mutant.Return("ctx")},
-		{"no hook is called", "TestWhatEachNodeIsSentIsLinkedToItsCaller", "redlock-hooks", mutant.Stmt("_ = hook")},
+		{"what a node is sent is linked to nobody", "TestRequestsToEachNodeAreLinkedToTheirCaller", "redlock-joined-in-no-trace", mutant.Return("ctx")},
+		{"no hook is called", "TestRequestsToEachNodeAreLinkedToTheirCaller", "redlock-hooks", mutant.Stmt("_ = hook")},
 		{"who holds may be more than the smaller total", model, "redlock-least-limit", mutant.Line("if e.granted then held = held + e.weight end")},
 		{"a lock is one more total of a semaphore", model, "redlock-two-totals", mutant.Line("if false then")},
 		{"each ask asks the holders once more", model, "redlock-asked-once", mutant.Line("if own.reason ~= '' then")},
 		{"who was granted asks on", model, "redlock-who-holds-asks-nobody", mutant.Line("own.accepted, own.since, own.same = true, now, false")},
-		{"whoever a node tells of last is heard", "TestTheFirstThatAsksOnAnyNodeIsHeard", "redlock-first-that-asks", mutant.Cond("a != nil")},
+		{"whoever a node tells of last is heard", "TestTheFirstRequestToGiveUpOnAnyNodeIsReturned", "redlock-first-that-asks", mutant.Cond("a != nil")},
 		{"a renewal says nothing of who asks", "TestStore/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "redlock-renewal-says-who-asks", mutant.Delete()},
 		{"each node's notification asks a holder", "TestStore/promise/a_holder_is_notified_once_of_who_asks_to_give_up", "redlock-asked-by-each-node", mutant.Value("cl != nil && cl.held")},
 		{"half is a majority", "TestItIsGrantedExactlyWhenAMajorityIsFree", "redlock-majority", mutant.Value("len(s.nodes), (len(s.nodes)+1)/2")},
 		{"a slot takes a majority", "TestOnFiveNodesThreeSlotsAreHeldByThree", "redlock-quorum-of-slots", mutant.Value("majority")},
-		{"a slot takes one vote less", "TestASemaphoresQuorumLetsNoMoreInThanSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
+		{"a slot takes one vote less", "TestASemaphoresQuorumGrantsNoMoreThanItsSlots", "redlock-quorum-of-slots", mutant.Value("int(int64(n)*limit/(limit+1))")},
 		{"a node that hangs is not named", "TestEachNodeThatDidNotAnswerIsNamedWithItsCause", "redlock-silent-node-named", mutant.Cond("false")},
 		{"a node that nobody waited for is not named", "TestAllNodesThatAreAwayAreNamed", "redlock-all-away-named", mutant.Cond("WAS && false")},
 		{"a slot waits for a majority", "TestASlotWaitsForASlowNodeThatHasToGrantIt", "redlock-answers-waited-for", mutant.Return("t.answered() > len(s.nodes)/2")},
-		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsNoneAndIsGivenBack", "redlock-grant-within-ttl", mutant.Cond("false")},
+		{"a grant may take longer than its TTL", "TestAGrantSlowerThanItsTTLIsReleased", "redlock-grant-within-ttl", mutant.Cond("false")},
 		{"a lease counts from the answer", from, "redlock-lease-from", mutant.Return("s.granted(cl, cl.TTL, store.Now()), nil")},
 		{"clocks do not differ", from, "redlock-drift", mutant.Return("0 * ttl")},
 		{"a renewal counts from the answer", from, "redlock-renewal-from", mutant.Value("store.Renewal{TTL: h.TTL, From: now}")},
 		{"what was granted late is kept", twoFrozen, "redlock-late-grant-given-back", mutant.Value("make(chan reply)")},
-		{"a refused try is given back by those that answer soon", "TestARefusedTryIsGivenBackByTheNodesThatTheNextNeeds", "redlock-given-back-for-the-next", mutant.Value("func() bool { return true }")},
+		{"a refused try is given back by those that answer soon", "TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds", "redlock-given-back-for-the-next", mutant.Value("func() bool { return true }")},
 		{"a node that is away is asked all the same", "TestTwoGoodNodesAndADeadOneKeepEveryPromise/promise/an_early_release_keeps_the_name_taken", "redlock-away-node-left-alone", mutant.Cond("WAS && false")},
-		{"a node that was away is told nothing", "TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack", "redlock-owed-to-node", mutant.Stmt("_ = again")},
-		{"a node that is back is asked before it is told", "TestANodeThatIsBackIsToldWhatItMissedBeforeItIsAsked", "redlock-told-before-asked", mutant.Stmt("defer n.send(j)")},
+		{"a node that was away is told nothing", "TestAReturningNodeGetsReleasesThatItMissed", "redlock-owed-to-node", mutant.Stmt("_ = again")},
+		{"a node that is back is asked before it is told", "TestAReturningNodeGetsMissedReleasesFirst", "redlock-told-before-asked", mutant.Stmt("defer n.send(j)")},
 		{"few answers refuse", twoFrozen, "redlock-few-answers", mutant.Cond("t.answered() < 1")},
 		{"a renewal counts after the deadline", overdue, "redlock-renewal-in-time", mutant.Cond("false")},
-		{"nothing is mended", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
-		{"a vote is given back behind its release", "TestNoVoteIsGivenBackBehindItsRelease", "redlock-no-vote-behind-release", mutant.Cond("j.vote != nil && j.vote.released.Load() && false")},
+		{"nothing is mended", "TestAVoteThatANodeHasLostIsRestoredByARenewal", "redlock-lost-vote-repaired", mutant.Delete()},
+		{"a vote is given back behind its release", "TestNoVoteIsRestoredAfterItsRelease", "redlock-no-vote-behind-release", mutant.Cond("j.vote != nil && j.vote.released.Load() && false")},
 		{"a release overtakes the adoption", "TestARenewalThatMovesAHoldIsInTheLaneOfItsOwner", "redlock-adopted-in-its-lane", mutant.Delete()},
 		{"what has too few votes is given none", "TestALeaseOutlivesTheNodesThatGrantedIt/3_nodes,_some_slow", "redlock-missing-votes-given", mutant.Delete()},
-		{"votes are given back after the deadline", "TestNoVoteIsGivenBackAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
+		{"votes are given back after the deadline", "TestNoVoteIsRestoredAfterTheDeadline", "redlock-missing-votes-in-time", mutant.Cond("cl != nil && cl.held && cl.p == h.Token")},
 		{"a notification carries the number", "TestANotificationNeverCarriesAToken", "redlock-hint-without-number", mutant.Return("store.Notification{Name: name, ID: id, Token: p, N: 1}, p, ok")},
-		{"a mailbox that opens late has nobody poll", "TestAMailboxThatOpensBehindWatchHasEverybodyPoll", "redlock-opened-late", mutant.First("return")},
+		{"a mailbox that opens late has nobody poll", "TestAMailboxOpenedAfterWatchMakesAllWaitersPoll", "redlock-opened-late", mutant.First("return")},
 		{"a node may grant as soon as it runs", forgets + "/restarted_with_an_old_record", "redlock-node-too-young", mutant.Value("0 * time.Duration(uptime)")},
 		{"a try gives up the place of its claim", majority, "redlock-try-keeps-its-position", mutant.Stmt("_ = placed")},
 		{"who asks again goes to the end", majority, "redlock-position-outlived", mutant.Cond("!cl.held && cl.place != 0 && now != 0")},
@@ -72,11 +72,11 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a refusal tells no clock", clocks + "/told_by_the_refusal_itself", "redlock-clock-by-refusal", mutant.Delete()},
 		{"a claim keeps the order of a wrong clock", clocks + "/told_by_the_refusal_itself", "redlock-order-corrected", mutant.Cond("false")},
 		{"what is known of a clock is undone by a slow answer", "TestAnAnswerThatTookLongUndoesNoBetterOne", "redlock-clock-better-known", mutant.Cond("had < least || had >= least")},
-		{"a full node is asked as fast as it refuses", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
+		{"a full node is asked as fast as it refuses", "TestAReadOnlyNodeIsLeftInPeace/full", "redlock-full-node-paused", mutant.Cond("WAS && false")},
 		{"a full node is asked as fast as it refuses those who wait", "TestWaitersThatAFullNodeRefusedLeaveItInPeace", "redlock-refused-is-new", mutant.Return("c == nil || c.sent.Load()&(1<<n.i) == 0")},
 		{"a grant to who was refused does not show memory", "TestWaitersThatAFullNodeRefusedLeaveItInPeace", "redlock-refused-grant", mutant.Value("j.claim.sent.Load()&(1<<n.i) == 0")},
-		{"a read-only node stays in use", "TestANodeThatTakesNoWritesIsLeftInPeace/read-only", "redlock-refusing-node-leaves", mutant.Delete()},
-		{"a node that lacks replicas stays in use", "TestANodeThatTakesNoWritesIsLeftInPeace/without_replicas", "redlock-refusing-kinds", mutant.Value(`[]string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"}`)},
+		{"a read-only node stays in use", "TestAReadOnlyNodeIsLeftInPeace/read-only", "redlock-refusing-node-leaves", mutant.Delete()},
+		{"a node that lacks replicas stays in use", "TestAReadOnlyNodeIsLeftInPeace/without_replicas", "redlock-refusing-kinds", mutant.Value(`[]string{"LOADING", "READONLY", "MASTERDOWN", "BUSY", "OOM", "MISCONF"}`)},
 		{"a script's right that Redis 7 lacks is no denial", "TestARightThatAScriptLacksIsDenied/Redis", "redlock-denied", mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "No permissions", "ACL failure in script")`)},
 		{"a script's right that Redis 8 lacks is no denial", "TestARightThatAScriptLacksIsDenied/Redis_8", "redlock-denied", mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "No permissions", "The user executing the script")`)},
 		{"a script's right that Valkey lacks is no denial", "TestARightThatAScriptLacksIsDenied/Valkey_9", "redlock-denied", mutant.Cond(`has("NOPERM", "NOAUTH", "WRONGPASS", "No permissions", "The user executing the script")`)},
@@ -84,9 +84,9 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"a full node is out of use for renewals too", full, "redlock-full-node-in-use", mutant.Cond("true")},
 		{"a full node is not joined", full, "redlock-full-node-joined", mutant.Cond("false")},
 		{"a release counts nodes that cannot grant", "TestAReleaseWaitsForTheNodesThatTheNextNeeds", "redlock-released-for-the-next", mutant.Cond("free() > was")},
-		{"a node that was full once is full for good", "TestANodeThatTakesNoWritesIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
-		{"a list shows what an older renewal told", "TestWhatARenewalToldAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Stmt("_ = other")},
-		{"a list shows the owner that one node has", "TestWhatARenewalToldAMajorityIsListed", "redlock-owner-of-most-listed", mutant.Cond("WAS && most == 0")},
+		{"a node that was full once is full for good", "TestAReadOnlyNodeIsLeftInPeace/full", "redlock-full-no-more", mutant.Delete()},
+		{"a list shows what an older renewal told", "TestARenewalConfirmedByAMajorityIsListed", "redlock-newest-renewal-listed", mutant.Stmt("_ = other")},
+		{"a list shows the owner that one node has", "TestARenewalConfirmedByAMajorityIsListed", "redlock-owner-of-most-listed", mutant.Cond("WAS && most == 0")},
 		{"a node that answers nothing counts as one that grants", "TestTheCheckCountsNoNodeThatAnswersNothing", "redlock-check-answers-nothing", mutant.Delete()},
 		{"a clock that is ahead grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-ahead", mutant.Cond("false")},
 		{"a clock that is behind grants", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-behind", mutant.Cond("false")},
@@ -97,7 +97,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		// Of the scripts.
 		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},
 		{"what is repaired lowers the newest number", model, "redlock-newest", mutant.Line("last = own.p + own.n - 1")},
-		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsGivenBackByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},
+		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsRestoredByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},
 		{"nor where nobody is", model, "redlock-alone-above-newest", mutant.Line("if true")},
 		{"a block counts as one token", model, "redlock-newest", mutant.Line("last = math.max(last, own.p)")},
 		{"a number may be far ahead", model, "redlock-far-ahead", mutant.Delete()},
@@ -122,7 +122,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"another note is not announced", announced, "redlock-note-is-news", mutant.Delete()},
 		{"another id is not announced", announced, "redlock-another-id-is-news", mutant.Delete()},
 		{"a break is not announced", announced, "redlock-break-announced", mutant.Delete()},
-		{"what one node tells is told once", "TestWhoWatchesIsToldOnceMoreWhenAllNodesHaveHadTheTime", "redlock-name-told-once", mutant.Delete()},
+		{"what one node tells is told once", "TestAWatcherIsNotifiedAgainOnceAllNodesHadTime", "redlock-name-told-once", mutant.Delete()},
 		{"a node that was away is watched and nobody told", "TestANodeThatWasAwayIsWatchedWhenItIsBack", "redlock-name-heard-late", mutant.Delete()},
 		{"another maximum is not seen", "TestANodeThatComesToHaveAnotherMaximumGrantsNothing", "redlock-maximum", mutant.Delete()},
 	} {

@@ -25,9 +25,9 @@ type node struct {
 	i       int
 	client  *redis.Client
 	address string
-	offset  atomic.Int64 // its clock less ours, in µs, as learned last
+	offset  atomic.Int64 // its clock minus the local one, in µs, as last measured
 
-	names func() *redisnames.Names // that somebody watches
+	names func() *redisnames.Names // watched
 
 	runID string // of its process, as found last; guarded by s.mu
 
@@ -39,7 +39,7 @@ type node struct {
 	lanes    [2]lane
 	fastest  [8]time.Duration // the newest exchanges
 	measured int
-	owed     []*job // releases that it could not be told
+	owed     []*job // releases that could not be sent to it
 
 	full  error     // the newest refusal of an ask, as its memory is full, until it grants one; else nil
 	again time.Time // when another ask may be sent to it then
@@ -66,8 +66,8 @@ type lane struct {
 	since   time.Time     // when the exchange under way began
 	wake    chan struct{} // nil until there is a goroutine
 
-	// Of that goroutine alone: the context of its exchanges, and what ends it,
-	// which is set anew for each. Both are new after it has.
+	// Of that goroutine alone: the context of its exchanges, and the function that
+	// ends it, which is set for each. Both are replaced after it has ended.
 	ctx   context.Context
 	timer *time.Timer
 }
@@ -135,8 +135,7 @@ func (n *node) send(j *job) {
 func (n *node) queue(j *job) (answer string, err error, over bool) {
 	l := &n.lanes[j.id[len(j.id)-1]%2]
 	if j.claim != nil {
-		// What has not been sent is over with a newer ask, and needs not be
-		// taken back.
+		// An unsent ask is superseded by a newer one, and needs no release.
 		for _, w := range l.waiting {
 			if w.claim == j.claim && w.isAsk() {
 				w.left = true
@@ -203,7 +202,7 @@ func (n *node) fly(l *lane) bool {
 		jobs, closed := l.waiting, n.s.ctx.Err()
 		l.waiting = nil
 		if len(jobs) == 0 || closed != nil {
-			l.flying = closed != nil // then nobody waits for it to be woken
+			l.flying = closed != nil // then it need not be woken
 			n.mu.Unlock()
 			for _, j := range jobs {
 				j.done("", closed)
@@ -320,8 +319,8 @@ func (n *node) exchange(l *lane, jobs []*job) {
 	}
 }
 
-// gone has the node looked at before it is used again, if the error means that.
-// The job that had it is owed to the node then; nil: there is none.
+// gone has the node checked before it is used again, if the error requires
+// that. The job with the error is then owed to the node; nil: there is none.
 func (n *node) gone(err error, j *job) {
 	var server redis.Error
 	if !errors.As(err, &server) {
@@ -371,9 +370,9 @@ func (n *node) lose(err error, j *job) {
 	}
 }
 
-// refuses takes a node out of use that answers, but refuses to work. It is looked
-// at after a pause: it may look fit and refuse again, as fast as it answers. And
-// nobody waits for that, as for one that is being looked at.
+// refuses takes a node out of use that answers, but refuses to work. It is
+// checked after a pause: it may look fit and refuse again at once. No call waits
+// for it, as calls do for a node that is being checked.
 func (n *node) refuses(err error, j *job) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 //
 //	redlock:redis://10.0.0.1,redis://10.0.1.1:6380,rediss://user:password@10.0.2.1
 //
-// The options follow the last node: max-ttl and timeout, as Go durations. What
-// else is there goes to go-redis, for its node. Open does no I/O. The error
+// The options follow the last node: max-ttl and timeout, as Go durations. All
+// other options go to go-redis, for their node. Open does no I/O. The error
 // matches store.ErrInvalid and does not show the URL, which may hold passwords.
 func Open(rawURL string, o *Options) (*Store, error) {
 	parsed, merged, err := parseURL(rawURL, o)
@@ -88,7 +88,7 @@ func parseURL(rawURL string, o *Options) ([]*redis.Options, *Options, error) {
 		if err != nil || u.Scheme != "redis" && u.Scheme != "rediss" {
 			return nil, nil, bad("node %d is no redis:// or rediss:// URL", i+1)
 		}
-		if u.Hostname() == "" { // go-redis takes this host in its place, where everybody would be alone
+		if u.Hostname() == "" { // go-redis would use this host, where each host would have its own locks
 			return nil, nil, bad("node %d names no host", i+1)
 		}
 		query, err := url.ParseQuery(u.RawQuery)

@@ -268,7 +268,7 @@ func (x *explorer) visit(s explored) {
 	}
 }
 
-func TestTheProtocolLetsOneInAndTokensRise(t *testing.T) {
+func TestTheProtocolGrantsOneAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	for _, x := range []explorer{
 		{most: 2, n: [2]int{2, 1}},

@@ -20,8 +20,9 @@ func (s *Store) changed() {
 // when these alone do not decide it.
 const straggle = 100 * time.Millisecond
 
-// ready waits, while nodes are being looked at, until enough are up; no longer
-// than the timeout. What is not up then tells why when it is asked.
+// ready waits, while nodes are being checked, until enough are up; no longer
+// than the timeout. A node that is not up then returns its error when it is
+// used.
 func (s *Store) ready(ctx context.Context, need int) error {
 	s.start()
 	for {

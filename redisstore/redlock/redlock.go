@@ -1,22 +1,17 @@
-// Package redlock keeps locks on a majority of several Redis servers that
-// know nothing of each other, and gives them fencing tokens.
+// Package redlock keeps locks on a majority of several independent Redis servers, with fencing tokens.
 //
-// Three or five servers are usual: a lock goes on while fewer than half of them
-// are away. It is "Redlock" with a queue and a token: a claim is asked for on
-// all nodes at once, with one number that is its order on every node's queue
-// and, with each ask, a fresh number that is its token if a majority accepts
-// it. Only a claim's own newer ask takes a grant of it away, so what several
-// nodes granted to several claims comes together by their asking again; that is
-// what a notification here means, and it never carries a grant.
+// Three or five servers are usual: locks work while fewer than half of them are down. It is "Redlock" with a
+// queue and a token: a claim is asked for on all nodes at once, with one number that is its order in every
+// node's queue and, with each ask, a fresh number that is its token if a majority accepts it. Only a claim's own
+// newer ask removes a grant of it, so grants of several nodes to several claims converge as these ask again; a
+// notification means only "ask again", and never carries a grant.
 //
 // # Stored form
 //
-// On each node a string key a name: the prefix, then the name between braces
-// ("holdfast-redlock:{invoice/42}"). In a name the bytes "%", "{" and "}" are
-// written as "%25", "%7B" and "%7D". The value begins with "hl" and the version
-// of the form, "1"; the newest token that the node accepted follows, then the
-// entries in the claims' order. Numbers are little-endian; instants are
-// microseconds of the node's clock. An entry is
+// On each node a string key a name: the prefix, then the name between braces ("holdfast-redlock:{invoice/42}").
+// In a name the bytes "%", "{" and "}" are written as "%25", "%7B" and "%7D". The value begins with "hl" and the
+// version of the format, "1"; the newest token that the node accepted follows, then the entries in the claims'
+// order. Numbers are little-endian; instants are microseconds of the node's clock. An entry is
 //
 //	since, expires, order, P  float64 each; P is the number of the newest ask
 //	id                        32 hexadecimal digits
@@ -30,90 +25,75 @@
 //	owner, reason             the reason of a hold is why it was broken, of any other
 //	                          why it asks the holders to give up
 //
-// What an election changes on a node (the claims and holds with Announce, see package store) is published
-// there to the channel that is called as the key of the name, as an empty message.
+// Changes by elections on a node (claims and holds with Announce, see package store) are published there as an
+// empty message to a channel with the name of the key.
 //
-// A key lives until a day after the last of its entries has ended. One key more,
-// the prefix and "node", is what a node keeps of itself: "hln1", the MaxTTL of
-// its clients and from when on it may grant, float64 each.
+// A key lives until a day after the last of its entries has ended. One more key, the prefix and "node", has the
+// state of the node itself: "hln1", the MaxTTL of its clients and the time from which it may grant, float64
+// each.
 //
 // # Guarantees
 //
-// Order, minimum hold, lock delay, readers and writers, blocks of tokens. A
-// hold that waits for its turn is granted by its owner's next ask, not by the
-// release before it. A release has freed as many nodes as the next holder needs
-// once it returns, unless they take longer than Options.Timeout; a try that was
-// refused has too. A lease counts from before the first node was asked, less
-// what the nodes' clocks may run faster than ours. Its renewal counts when a
-// majority says so in one and the same renewal.
+// Order, minimum hold, lock delay, readers and writers, blocks of tokens. A waiter is granted by its own next
+// ask, not by the release before it. When a release returns, it has freed as many nodes as the next holder
+// needs, unless they take longer than Options.Timeout; so has a refused try. A lease counts from before the
+// first node was asked, less the possible drift of the nodes' clocks. Its renewal counts if a majority confirms
+// one and the same renewal.
 //
-// Upgrades are not supported. A semaphore of more than one slot needs more than
-// a majority, for several majorities can be disjoint in pairs with none that is
-// on all: of N nodes N·slots/(slots+1)+1. It is supported where that leaves a
-// node out: from five nodes on, up to two slots fewer than nodes. With fewer
-// nodes take a lock for each slot.
+// Upgrades are not supported. A semaphore of more than one slot needs more than a majority, as several
+// majorities need not have one node in common: of N nodes N·slots/(slots+1)+1. It is supported if that is fewer
+// than all nodes: from five nodes on, up to two slots fewer than nodes. With fewer nodes take a lock for each
+// slot.
 //
 // # Order
 //
-// Claims are served in the order in which they began, the same on every node.
-// When a claim began is what its client's clock says. Each answer of a node tells
-// the client the node's clock, and if the median of the nodes' clocks is more
-// than half a second from the client's own, the client goes by the median. The
-// claim whose answers show it is put right with it. So claims of one client keep
-// their order; those of two clients that begin within a second (and the time of
-// a round trip) of each other can change places, and no others, as long as most
-// nodes have clocks that agree. A claim can also be passed by one that had a
-// majority before the first one had reached most nodes. A position that lapsed, as
-// its owner stood still for too long, begins again at the end. A try does not
-// wait, so it has no position to keep.
+// Claims are served in the order in which they began, the same on every node. A claim's beginning is by its
+// client's clock. Each answer of a node has the node's clock, and if the median of the nodes' clocks is more
+// than half a second from the client's own, the client uses the median. The claim whose answers show the
+// difference is corrected with it. So claims of one client keep their order. Claims of two clients that begin
+// within a second (plus a round trip) of each other can be served in the other order, and no others, as long as
+// most nodes have clocks that agree. A claim can also be overtaken by one that had a majority before the first
+// one had reached most nodes. A position that lapsed, as its owner was stopped for too long, begins again at the
+// end. A try does not wait, so it has no position.
 //
 // # Tokens
 //
-// The tokens of a name strictly increase as long as the nodes remember, whatever
-// any clock says: a later majority shares a node with an earlier one, and that
-// node accepts only a number above its last. Beyond that they can fail to
-// increase only if every node that two majorities have in common has lost its
-// data between them, and on each of those the clock, when it is first asked
-// after the loss, is behind the earlier token. With three nodes that can be a
-// single one. As no node accepts a number that is 10 s ahead of its clock, and
-// one that has forgotten grants nothing for MaxTTL, that takes a clock that is
-// set back, or a MaxTTL of less than 10 s together with a client whose clock is
-// ahead.
+// The tokens of a name strictly increase while the nodes keep their data, whatever the clocks: a later majority
+// shares a node with an earlier one, and that node accepts only a number above its last. Beyond that they can
+// fail to increase only if every node that two majorities have in common has lost its data between them, and on
+// each of those the clock, when it is first asked after the loss, is behind the earlier token. With three nodes
+// a single one can be enough. As no node accepts a number that is 10 s ahead of its clock, and one that has
+// forgotten grants nothing for MaxTTL, that takes a clock that is set back, or a MaxTTL of less than 10 s and a
+// client whose clock is ahead.
 //
-// A node whose clock is more than some seconds from that of the others grants
-// nothing. Where it would be needed, an ask is an error (store.ErrUnavailable)
-// that names the node and how far its clock is off.
+// A node whose clock differs by more than some seconds from the others' grants nothing. If it is needed, an ask
+// is an error (store.ErrUnavailable) that names the node and the difference.
 //
 // # Nodes that forget
 //
-// A node that has been restarted may have lost what it granted, persistence or
-// not; so it grants nothing for MaxTTL. That it was is seen by its having lost
-// the scripts, which clients load only once they find it up for long enough and
-// never run by EVAL. A node that was wiped (FLUSHALL) has lost its own record
-// too, and grants nothing for MaxTTL from then on. So nodes never used before
-// grant nothing for MaxTTL, unless Trust says that nobody holds anything there.
-// While too few nodes may grant, an ask is an error that says how many seconds
-// are left.
+// A restarted node may have lost its grants, with or without persistence; so it grants nothing for MaxTTL.
+// Clients detect a restart by the loss of the scripts, which they load only once the node has been up for long
+// enough and never run by EVAL. A node that was wiped (FLUSHALL) has lost its own record too, and grants nothing
+// for MaxTTL from then on. So new nodes grant nothing for MaxTTL, unless Trust says that they have no holds.
+// While too few nodes may grant, an ask is an error that says how many seconds are left.
 //
-// MaxTTL is one number for all clients of the nodes: it bounds TTLs, minimum
-// holds and lock delays. A client that has another is refused.
+// MaxTTL is one number for all clients of the nodes: it bounds TTLs, minimum holds and lock delays. A client
+// with a different one is refused.
 //
-// What cannot be seen: a replica that is put in a node's place, which may lack
-// votes, and a node's clock that is set, which ends its votes early or late. Do
-// not put a node behind Sentinel, or behind a proxy that hides a restart.
+// Two faults cannot be detected: a replica that replaces a node may lack votes, and a node whose clock is set
+// ends its votes early or late. Do not put a node behind Sentinel, or behind a proxy that hides a restart.
 //
 // # Requirements
 //
-// Redis 7.0 or newer (before, a restart can bring the scripts back), Valkey 7.2
-// or newer. A maxmemory-policy of "noeviction" (the default). On a majority whose
-// memory is full (maxmemory) nothing new is granted, which is ErrUnavailable and
-// says why; what is held is renewed and released, and who waits already gets in. The clients'
-// timeouts bound what Options.Timeout does not: set MaxRetries to -1 and
-// DialerRetries to 1, for the majority is the retry.
+// Redis 7.0 or newer (before, a restart can bring the scripts back), Valkey 7.2 or newer. A maxmemory-policy of
+// "noeviction" (the default). If the memory of a majority is full (maxmemory), nothing new is granted: the error
+// is ErrUnavailable and says why. Holds are still renewed and released, and those that wait already are granted.
+// The clients' timeouts bound what Options.Timeout does not: set MaxRetries to -1 and DialerRetries to 1, as the
+// majority is the retry.
 //
 // # Rights
 //
-// A user who may do just this can do all of it, here with the default prefix:
+// These rights are enough, here with the default prefix:
 //
 //	resetkeys ~holdfast-redlock:* resetchannels &holdfast-redlock:* -@all
 //	+evalsha +get +mget +set +time +publish           to lock
@@ -166,10 +146,10 @@ type Options struct {
 	// same: a node keeps it, and one that has another is refused.
 	MaxTTL time.Duration
 
-	// Timeout is how long one node may take for one operation before it counts as gone,
+	// Timeout is how long one node may take for one operation before it counts as down,
 	// until it answers again; from 1 ms to a minute, DefaultTimeout if zero. The nodes are
-	// asked at once, and a majority is enough, so it is waited for only where
-	// too few others answer.
+	// asked at the same time, and a majority is enough, so a slow node is waited for only
+	// if too few others answer.
 	Timeout time.Duration
 
 	// Dialer makes the connections of the clients that Open makes, for tunnels
@@ -195,7 +175,7 @@ type Store struct {
 	minTTL   time.Duration // the constant, but in tests
 	straggle time.Duration // the constant, but in tests
 	scripts  *scripts
-	clock    func() int64 // nil but in tests: the clock of all nodes and of ours
+	clock    func() int64 // nil except in tests: the clock of all nodes and of the client
 	trusts   bool         // in tests only: nodes have forgotten nothing, however young they are
 
 	claims    claims
@@ -350,8 +330,9 @@ func (s *Store) Describe() store.Description {
 	return d
 }
 
-// Close implements [store.Store]: it ends the mailboxes and waits for what is
-// under way, which the timeouts bound. The clients of New stay open.
+// Close implements [store.Store]: it ends the mailboxes and waits for
+// operations under way, which the timeouts bound. The clients of New stay
+// open.
 func (s *Store) Close() (err error) {
 	s.end()
 	for _, c := range s.own {

@@ -84,7 +84,7 @@ func rights(t *testing.T) (all []any) {
 		t.Fatal(err)
 	}
 	_, text, _ := strings.Cut(string(b), "// # Rights\n")
-	text, _, _ = strings.Cut(text, "// The clients need")
+	text, _, _ = strings.Cut(text, "// The clients also need")
 	for _, word := range strings.Fields(text) {
 		if word == "resetkeys" || word == "resetchannels" || strings.ContainsRune("~&+-", rune(word[0])) && len(word) > 1 {
 			all = append(all, word)

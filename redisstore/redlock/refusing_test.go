@@ -18,7 +18,7 @@ import (
 // A node that takes no writes, as it is full, read-only or without the replicas
 // that it should have, is asked now and then
 // whether it takes them again, not as fast as it answers; and is used again then.
-func TestANodeThatTakesNoWritesIsLeftInPeace(t *testing.T) {
+func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, refusal, on, off string }{
 		{"full", "OOM", "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"},

@@ -18,7 +18,7 @@ import (
 // Majorities meet in pairs only: so many more votes does it take that more
 // claims than slots are never granted, and not one vote more. Every way to give
 // votes is tried. (A claim of several slots is as many claims on the same nodes.)
-func TestASemaphoresQuorumLetsNoMoreInThanSlots(t *testing.T) {
+func TestASemaphoresQuorumGrantsNoMoreThanItsSlots(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		for limit := 2; limit <= 6; limit++ {
 			for quorum := n/2 + 1; quorum <= n; quorum++ {
@@ -201,7 +201,7 @@ func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 	}
 }
 
-func TestOnFiveNodesThatAreContendedForNeverFourHoldThreeSlots(t *testing.T) {
+func TestUnderContentionNeverFourHoldThreeSlots(t *testing.T) {
 	t.Parallel()
 	const claimants, turns = 8, 15
 	addrs, o := testserver.SharedRedises(t, 5), apart()

@@ -16,10 +16,10 @@ type tally struct {
 	nodes      int
 	quorum     func(limit int64) int // how many votes a hold needs
 	asked      time.Time
-	clocks     int // how many nodes have told theirs
+	clocks     int // how many nodes have returned theirs
 	accepted   []*node
 	low, high  int
-	astray     []error  // of those, why no number of ours will do: a clock is wrong
+	astray     []error  // of those, why no number of this client is accepted: a clock is wrong
 	lost       []string // reasons
 	mismatches int
 	have       int64 // the other limit
@@ -48,7 +48,7 @@ func (p place) less(than place) bool {
 	return cmp.Or(cmp.Compare(p.order, than.order), bytes.Compare(p.id[:], than.id[:])) < 0
 }
 
-// placeSize is the length of a position as a node tells it.
+// placeSize is the length of a position in a node's answer.
 const placeSize = 8 + 2*len(store.ID{})
 
 // add counts a reply to the newest number of the claim.
@@ -66,7 +66,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 		t.low++
 		now, last := float(rest), float(rest[8:])
 		t.learn(s, r.n, now)
-		cl.told = max(cl.told, last)
+		cl.newest = max(cl.newest, last)
 		if !s.reaches(last) {
 			t.astray = append(t.astray, r.n.ahead(s, now, last))
 		}
@@ -82,7 +82,7 @@ func (t *tally) add(s *Store, cl *claim, r reply) {
 		}
 		t.learn(s, r.n, f.now) //mutant:redlock-clock-by-refusal
 		if s.reaches(f.last) {
-			cl.told = max(cl.told, f.last)
+			cl.newest = max(cl.newest, f.last)
 		}
 		t.refused = append(t.refused, f)
 	case kind == 'L':
@@ -162,7 +162,7 @@ func (t *tally) enough(need int) bool {
 }
 
 // onlyClocks reports whether the claim would be granted if the clocks were right:
-// it has room on enough nodes, and for too many of them no number will do.
+// it fits on enough nodes, but too many of them accept no number.
 func (t *tally) onlyClocks(need int) bool {
 	room := len(t.accepted) + t.low + t.high
 	return room >= need && room-len(t.astray) < need
@@ -177,7 +177,7 @@ func (t *tally) lossReason() error {
 	return store.ErrLost
 }
 
-// A vote is a grant by some nodes, as the copy has it that stays in the way.
+// A vote is a grant by some nodes, as in the copy that blocks longest.
 type vote struct {
 	copied
 	copies []copied
@@ -231,7 +231,7 @@ func (t *tally) decided(cl *claim) bool {
 
 // refusal puts the refusals of the nodes together.
 func (t *tally) refusal(cl *claim) store.Answer {
-	a := store.Answer{Last: cl.told}
+	a := store.Answer{Last: cl.newest}
 	all, sure := t.votes(), 0
 	// Those hold that have the votes, or can have them with those of nodes that
 	// did not say; but no more than fit.

@@ -72,7 +72,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 
 // That the entries are there does not say that they were there all the time: a
 // late copy of the ask can have made one of them anew.
-func TestARenewalThatIsToldAfterTheOldDeadlineIsALossAndMendsNothing(t *testing.T) {
+func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	h := holdOnAll(t, s, mutex("x"))
@@ -175,7 +175,7 @@ func (v *severable) sever(cut bool) {
 	v.cut, v.conns = cut, nil
 }
 
-func TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack(t *testing.T) {
+func TestAReturningNodeGetsReleasesThatItMissed(t *testing.T) {
 	t.Parallel()
 	addrs, o := testserver.SharedRedises(t, 3), apart()
 	var way severable
@@ -196,7 +196,7 @@ func TestWhatIsReleasedWhileANodeIsOutOfReachIsReleasedThereWhenItIsBack(t *test
 	until(t, "it is released there too", func() bool { return size() == int64(headSize) })
 }
 
-func TestOurClockIsWrongOnlyByWhatTheTimeOfTheAnswerCannotExplain(t *testing.T) {
+func TestAClockOffsetWithinTheRoundTripIsNoError(t *testing.T) {
 	asked := time.Now()
 	for _, c := range []struct{ clock, took, want time.Duration }{
 		{0, 0, 0},

@@ -53,7 +53,7 @@ func (c *tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 // The hooks of the options see all that is sent. What is sent to each node has the values of the claim, though it goes out on a context
 // of the node's; a renewal names the claims that it is for once, however many they are.
-func TestWhatEachNodeIsSentIsLinkedToItsCaller(t *testing.T) {
+func TestRequestsToEachNodeAreLinkedToTheirCaller(t *testing.T) {
 	t.Parallel()
 	clients := clientsOf(t, testserver.SharedRedises(t, 3)...)
 	hook := &tracer{}

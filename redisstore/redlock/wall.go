@@ -33,7 +33,8 @@ func (s *Store) wall() int64 {
 	return time.Now().UnixMicro() + s.offset()
 }
 
-// offset is the median of the nodes' clocks less ours, if that is much.
+// offset is the median of the nodes' clocks minus the local one, if that is
+// large.
 func (s *Store) offset() int64 {
 	var known [maxNodes]int64
 	of := known[:len(s.nodes)]
@@ -47,9 +48,9 @@ func (s *Store) offset() int64 {
 	return 0
 }
 
-// clockOff is how far a clock that said now is from ours, if it was asked and has
-// answered at these instants; 0 where the time that took is as good a reason: a
-// process that stood still meanwhile must not take its own clock for wrong.
+// clockOff is how far a clock that returned now is from the local one, if it was
+// asked and has answered at these instants; 0 if the round trip can explain it: a
+// process that was stopped meanwhile must not consider its own clock wrong.
 func clockOff(now, asked, answered time.Time) time.Duration {
 	took := answered.Sub(asked)
 	d := now.Sub(asked.Add(took / 2))
@@ -75,9 +76,10 @@ func (t *tally) learn(s *Store, n *node, clock int64) {
 	}
 }
 
-// reorder reports whether the claim's order was made by a clock of ours that is
-// known to be wrong by now, and corrects it: it is when the claim began. A
-// majority has just told its clock, or ours may be the one that was set since.
+// reorder reports whether the claim's order, the time at which it began, was
+// drawn by a local clock that is now known to be wrong, and corrects it. A
+// majority has just returned its clock, or the local one may have been set
+// since.
 func (s *Store) reorder(cl *claim, t *tally) bool {
 	if s.clock != nil || t.clocks <= len(s.nodes)/2 {
 		return false

@@ -18,17 +18,16 @@ const (
 	// pingEvery is how often a mailbox is tried. Without a sign of life since
 	// the last time its connection counts as broken.
 	pingEvery = 5 * time.Second
-	// A broken mailbox is opened again after a pause between these.
+	// A broken mailbox is reopened after a pause between these.
 	leastReopen = 50 * time.Millisecond
 	mostReopen  = 3 * time.Second
 )
 
-// Watch implements [store.Watcher]: one subscription a node, each on a
-// connection of its own, until Close. It returns once a majority hear; the
-// others follow, and then tell everybody to poll. A notification is passed on if it is
-// about the newest number that its claim was asked with, once for each, or of a
-// waiter that asks for a hold, once for each of those, and
-// never carries a token.
+// Watch implements [store.Watcher]: one subscription a node, each on a connection of
+// its own, until Close. It returns once a majority is subscribed; the others follow,
+// and then have all waiters poll. A notification is passed on if it is for the newest
+// number of its claim, once for each number, or for a waiter that asks a hold to give
+// up, once for each waiter. It never carries a token.
 func (s *Store) Watch(ctx context.Context, p store.Process, sink func(store.Notification)) error {
 	need := len(s.nodes)/2 + 1
 	if err := s.ready(ctx, need); err != nil {
@@ -90,7 +89,7 @@ func withoutNil(errs []error) (out []error) {
 }
 
 // gather is how long a notification waits for those of other nodes, which a release
-// sends at the same time: who asks at the first would be refused by the others.
+// sends at the same time: an ask at the first one would be refused by the others.
 const gather = time.Millisecond
 
 // fresh reports whether a notification about the number p is news to its claim. What is
@@ -100,7 +99,7 @@ func (s *Store) fresh(h store.Notification, p int64, n *node, sink func(store.No
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	cl := s.claims.of[h.ID]
-	if p < 0 { // a waiter asks for the hold, one of that order
+	if p < 0 { // a waiter of that order asks the hold to give up
 		news := cl != nil && cl.held && cl.askedBy != -p //mutant:redlock-asked-by-each-node
 		if news {
 			cl.askedBy = -p
@@ -141,7 +140,7 @@ type mailbox struct {
 
 	open     chan<- error    // takes the outcome of the first attempt,
 	returned <-chan struct{} // until Watch has returned
-	told     bool            // there is one
+	reported bool            // there is one
 }
 
 // run keeps the mailbox open until ctx ends.
@@ -151,7 +150,7 @@ func (w *mailbox) run(ctx context.Context) {
 			pause = leastReopen
 			w.tell(nil)
 		})
-		if !w.told {
+		if !w.reported {
 			w.tell(w.n.failed(err))
 		}
 		select {
@@ -162,11 +161,11 @@ func (w *mailbox) run(ctx context.Context) {
 	}
 }
 
-// tell gives Watch the outcome of the first attempt. Once it waits for that no more,
-// a mailbox that opens tells everybody to poll: some may have been missed.
+// tell gives Watch the outcome of the first attempt. After that, a mailbox that
+// opens makes all waiters poll: notifications may have been missed.
 func (w *mailbox) tell(err error) {
-	if !w.told {
-		w.told = true
+	if !w.reported {
+		w.reported = true
 		select {
 		case w.open <- err:
 			return
@@ -181,7 +180,7 @@ func (w *mailbox) tell(err error) {
 // read delivers what arrives on one subscription, until its connection breaks
 // or ctx ends. It calls subscribed once the server has confirmed.
 func (w *mailbox) read(ctx context.Context, subscribed func()) error {
-	if err := w.n.isAway(); err != nil { // a connection would be tried in vain, and for long
+	if err := w.n.isAway(); err != nil { // a connection attempt would fail, and take long
 		return err
 	}
 	sub := w.n.client.Subscribe(ctx, w.channel)

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. It returns once a majority hear; the
-// others follow. What a node publishes is what is so there, so changed is called for each node, and once more when
-// all of them have had the time to do the same: by then it is so on a majority, or is not.
+// WatchName implements [store.NameWatcher]. The channel of a name is its key, on each node. It returns once a
+// majority is subscribed; the others follow. A node publishes its own changes, so changed is called for each
+// node, and once more when all nodes have had time to make the same change: by then a majority has it, or not.
 func (s *Store) WatchName(ctx context.Context, name string, changed func()) (stop func(), err error) {
 	if err := store.CheckName(name); err != nil {
 		return nil, err
@@ -62,18 +62,18 @@ func (s *Store) WatchName(ctx context.Context, name string, changed func()) (sto
 	return stop, nil
 }
 
-// A nameWatch is one who watches a name on all nodes.
+// A nameWatch watches a name on all nodes.
 type nameWatch struct {
 	changed func()
 	after   time.Duration   // by then all nodes have done the same
-	ended   context.Context // with it nobody watches any more
+	ended   context.Context // when it ends the watch has ended
 
 	mu    sync.Mutex
 	timer *time.Timer // the call after that time
 }
 
-// at watches the name on one node, until it is not watched any more. It tells how the first attempt came out; when a later one
-// succeeds something may have been missed.
+// at watches the name on one node, until the watch ends. It sends the outcome of the first attempt; when a later
+// one succeeds, changes may have been missed.
 func (w *nameWatch) at(n *node, channel string, first chan<- error) {
 	for again := false; ; again = true {
 		stop, err := n.names().Watch(w.ended, channel, w.tell)
@@ -134,7 +134,7 @@ func (n *node) newNames() *redisnames.Names {
 		Life: n.s.ctx, Tasks: &n.s.tasks, Every: n.s.pingEvery, Least: leastReopen, Most: mostReopen,
 		Try: func(ctx context.Context, sub *redis.PubSub) error { return sub.Ping(ctx) },
 		Open: func(ctx context.Context) (*redis.PubSub, error) {
-			if err := n.isAway(); err != nil { // a connection would be tried in vain, and for long
+			if err := n.isAway(); err != nil { // a connection attempt would fail, and take long
 				return nil, err
 			}
 			return n.client.Subscribe(ctx, own), nil

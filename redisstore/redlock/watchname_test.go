@@ -98,7 +98,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 }
 
 // What one node tells may not be so on a majority yet.
-func TestWhoWatchesIsToldOnceMoreWhenAllNodesHaveHadTheTime(t *testing.T) {
+func TestAWatcherIsNotifiedAgainOnceAllNodesHadTime(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{Timeout: 2 * time.Second})
 	var n atomic.Int64

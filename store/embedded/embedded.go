@@ -9,9 +9,10 @@ import (
 )
 
 // Text returns a file as it is sent to a server. The line "--@ NAME" is replaced
-// by that file. Comments are removed, and the marks of mutants with them: a
+// by that file. Comments are removed, and with them the marks of mutants: a
 // comment begins with "--" and ends with its line, and no string has "--" in it.
-// A file is that of the first directory that has it. Text panics if none has.
+// The file is taken from the first directory that has it. Text panics if no
+// directory has it.
 func Text(name string, dirs ...fs.FS) string {
 	var out strings.Builder
 	add(&out, name, dirs)

@@ -16,11 +16,11 @@ type Entry struct {
 	Limit        int32    // that its claim was asked for with: entries of a semaphore may differ in it
 	Weight       int32    // that it holds or asks for, at most Limit
 	Want         int32    // weight asked for by an upgrade; else Weight
-	Turn         int32    // counted up by the owner: changes of weight; with a block, how many of it are used besides the first
+	Turn         int32    // counted up by the owner: changes of weight; with a block, how many of its tokens are used after the first
 	N            uint16   // tokens drawn at the grant: Token … Token+N−1; while waiting, how many to draw
 	Granted      bool     // it is a hold
 	Shown        bool     // the owner has used the token, so MinHold counts
-	Broken       *string  // why an operator broke it, as it is stored; nil: nobody has. A pointer, for it is rare, and an entry small
+	Broken       *string  // why an operator broke it, as it is stored; nil: not broken. A pointer, as it is rare and entries should be small
 	Token        int64    // of the grant: the identity of the hold
 	UpgradeToken int64    // drawn by an upgrade, or 0
 	Since        int64    // the instant of the grant
@@ -31,8 +31,8 @@ type Entry struct {
 	GiveUp       *string  // of a waiter, or of a hold whose upgrade is pending: why it asks the other holders to give up; nil: it does not. A pointer like Broken
 }
 
-// freedMark begins the stored reason of a hold that was broken with now. A program that
-// does not know it takes the hold for one that is broken and in the way: it lets nobody in too early.
+// freedMark begins the stored reason of a hold that was broken with now. A program that does not know
+// the mark treats the hold as broken and blocking: it grants nothing too early.
 const freedMark = "\x01"
 
 // MaxBroken is the length of the longest Broken.
@@ -49,8 +49,8 @@ func (e *Entry) Stored() string {
 	return *e.Broken
 }
 
-// Freed reports whether the hold was broken with now: it is in nobody's way, and there for
-// its owner to be told why.
+// Freed reports whether the hold was broken with now: it blocks no claim, and stays so
+// that its owner gets the reason.
 func (e *Entry) Freed() bool { return e.Broken != nil && strings.HasPrefix(*e.Broken, freedMark) }
 
 // Asking reports whether the entry asks the other holders to give up: it waits, or its upgrade is pending.
@@ -110,7 +110,7 @@ func (e *Entry) end() int64 {
 // hold has expired.
 func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && e.live(now) } //mutant:upgrade-pending-outlives-hold
 
-// tell answers how the hold stands.
+// tell fills the answer with the state of the hold.
 func (e *Entry) tell(a *store.Answer) {
 	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.UpgradeToken
 }

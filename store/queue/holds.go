@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// GiveUp is the reason of the first that asks the hold of the id to be given up, or empty: another
-// hold whose upgrade is pending, or a waiter. A store whose renewals do not read the queue
-// tells it to them.
+// GiveUp is the reason of the first request to give up the hold of the id, by another hold whose
+// upgrade is pending or by a waiter; or empty. It is for a store whose renewals do not read the
+// queue.
 func (q *Queue) GiveUp(now Time, of store.ID) string {
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.Asking(now) && e.ID != of { //mutant:upgrade-asks-itself
@@ -18,8 +18,8 @@ func (q *Queue) GiveUp(now Time, of store.ID) string {
 	return ""
 }
 
-// Renew pushes the expiry of a hold forward, and keeps what else its owner
-// tells. See [store.Store.Renew].
+// Renew pushes the expiry of a hold forward, and keeps the other values that
+// its owner sent. See [store.Store.Renew].
 func (q *Queue) Renew(now Time, h *store.Hold) (store.Renewal, Change) {
 	id := h.ID
 	if h.NewID != (store.ID{}) && q.find(h.NewID) >= 0 { //mutant:renew-without-comparing-id
@@ -88,7 +88,7 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 	if h.Token == 0 { //mutant:release-nothing-nil
 		wrote := false
 		if i := q.find(h.ID); i >= 0 && q.Entries[i].live(now) { //mutant:cancelled-waiter-stays
-			q.drop(i) // nobody ran: no minimum hold is kept, though the token may have been shown //mutant:minimum-hold-kept-withdrew
+			q.drop(i) // nothing ran: no minimum hold is kept, even if the token was shown //mutant:minimum-hold-kept-withdrew
 			wrote = true
 		}
 		change := q.settle(now, h.Name, h.ID)
@@ -99,7 +99,7 @@ func (q *Queue) Release(now Time, h *store.Hold) (Change, error) {
 	if err != nil {
 		return q.settle(now, h.Name, h.ID), err
 	}
-	if q.Entries[i].Freed() { // its owner has been told that it was lost //mutant:freed-hold-given-back
+	if q.Entries[i].Freed() { // its owner has learned that it was lost //mutant:freed-hold-given-back
 		err := lost(&q.Entries[i])
 		q.drop(i)
 		change := q.settle(now, h.Name, h.ID)
@@ -127,13 +127,13 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	e := &q.Entries[i]
 	reason := StoredReason(b)
 	e.MinHold = 0     //mutant:break-leaves-minimum-hold
-	e.Want = e.Weight // nobody could be told of the upgrade //mutant:upgrade-pending-outlives-break
+	e.Want = e.Weight // no owner is left to use the upgrade //mutant:upgrade-pending-outlives-break
 	e.GiveUp = nil
 	if b.Now {
 		e.LockDelay = 0
 	}
 	e.Broken = &reason
-	if b.Now && (q.Forgets || !e.live(now)) { // nobody is left to be told //mutant:freed-hold-dropped
+	if b.Now && (q.Forgets || !e.live(now)) { // no owner is left to notify //mutant:freed-hold-dropped
 		q.drop(i)
 	}
 	change := q.settle(now, b.Name, b.ID)
@@ -141,8 +141,8 @@ func (q *Queue) Break(now Time, b *store.Break) (Change, error) {
 	return change, nil
 }
 
-// upgrade grants the pending upgrade if there is room, and reports whether it
-// did. Its owner learns the upgrade token from a renewal: no notification carries it.
+// upgrade grants the pending upgrade if it fits, and reports whether it did. Its
+// owner learns the upgrade token from a renewal: no notification carries it.
 func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change *Change) bool {
 	for i := range q.Entries {
 		e := &q.Entries[i]
@@ -162,9 +162,9 @@ func (q *Queue) upgrade(now Time, name string, self store.ID, held int64, change
 	return true
 }
 
-// askHolders notifies the other holds that the entry at i asks to give up, if it
-// does. As with an upgrade there is no token in it: the owner renews, and is
-// told why.
+// askHolders notifies the other holds that the entry at i asks them to give up,
+// if it does. As with an upgrade the notification has no token: the owner
+// renews, and gets the reason.
 func (q *Queue) askHolders(now Time, name string, i int, change *Change) {
 	if q.Entries[i].GiveUp == nil {
 		return

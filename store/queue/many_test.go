@@ -9,7 +9,7 @@ import (
 )
 
 // A thousand that wait for one name are granted by one release, in their order, each is woken, and all are shown.
-func TestAThousandWhoWaitAreGrantedInTheirOrder(t *testing.T) {
+func TestAThousandWaitersAreGrantedInOrder(t *testing.T) {
 	const n = 1000
 	var q queue.Queue
 	now, p := queue.Time{Wall: 1}, store.NewProcess()

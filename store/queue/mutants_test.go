@@ -13,7 +13,7 @@ func TestTheTestsCatchEachMutantOfTheRule(t *testing.T) {
 	const (
 		example   = "TestTheRuleByExample/"
 		histories = "TestProperties"
-		thousand  = "TestAThousandWhoWaitAreGrantedInTheirOrder"
+		thousand  = "TestAThousandWaitersAreGrantedInOrder"
 	)
 	const hour, year = "3_600_000_000", "31_500_000_000_000" // a bit less than a year
 	minHold := mutant.Line("Expires: now.Clock, MinHold: min(micros(c.MinHold), 60_000_000), LockDelay: micros(c.LockDelay), Owner: c.Owner,")

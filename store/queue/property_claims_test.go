@@ -101,12 +101,12 @@ func (w *world) ask(t *rapid.T) {
 		}
 		w.ids, w.known[c.ID] = append(w.ids, c.ID), c
 	}
-	w.told(t, a, c.ID)
+	w.reported(t, a, c.ID)
 }
 
 // told checks a refusal against who is ahead: of the own entry, or of all that
 // would come.
-func (w *world) told(t *rapid.T, a store.Answer, self store.ID) {
+func (w *world) reported(t *rapid.T, a store.Answer, self store.ID) {
 	if a.Granted {
 		return
 	}
@@ -171,7 +171,7 @@ func (w *world) again(t *rapid.T) {
 		t.Fatalf("asked again with the reason %q, the entry is %+v", c.GiveUp, e)
 	}
 	w.pushed(t, c, was, map[bool]time.Duration{true: c.TTL, false: c.PositionTTL}[a.Granted])
-	w.told(t, a, c.ID)
+	w.reported(t, a, c.ID)
 }
 
 // pushed checks that a renewal or a repeated ask pushed the expiry so far, and

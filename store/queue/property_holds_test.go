@@ -126,11 +126,11 @@ func (w *world) change(t *rapid.T) {
 		t.Fatalf("changed to %d, turn %d, at %d from %+v to %+v", weight, turn, w.now.Clock, was, e)
 	}
 	a := out.(store.Answer)
-	told := store.Answer{
+	reported := store.Answer{
 		Granted: int64(e.Weight) == weight, Token: e.Token, N: int(e.N), Weight: int64(e.Weight), Want: int64(e.Want), UpgradeToken: e.UpgradeToken, Last: w.q.Last,
 		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
 	}
-	if !reflect.DeepEqual(a, told) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
+	if !reflect.DeepEqual(a, reported) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
 		t.Fatalf("told %+v of %+v", a, e)
 	}
 }

@@ -36,7 +36,7 @@ type Queue struct {
 }
 
 // Limit is the limit of the entries, the smallest if they have several; 0 if
-// there are none that can be in the way.
+// no entry can block.
 func (q *Queue) Limit() (least int32) {
 	for i := range q.Entries {
 		if e := &q.Entries[i]; !e.Freed() && (least == 0 || e.Limit < least) { //mutant:freed-hold-has-limit
@@ -54,7 +54,7 @@ func (q *Queue) SetLimit(limit int32) {
 	}
 }
 
-// A Change tells what an operation did to the queue besides its answer.
+// A Change says what an operation did to the queue, in addition to its answer.
 type Change struct {
 	Wrote bool                 // the queue differs from before and must be stored
 	Woken []store.Notification // those other than the caller that were granted, or upgraded, or are asked to give up
@@ -113,8 +113,8 @@ func (q *Queue) Ask(now Time, name string, c *store.Claim) (store.Answer, Change
 	return q.refused(now, i), change, nil
 }
 
-// Poll answers what Ask would answer and changes nothing. A token or upgrade token that
-// is only drawn by the ask that has to follow is not told.
+// Poll answers what Ask would answer and changes nothing. It does not return a token or
+// upgrade token that only the following ask would draw.
 func (q *Queue) Poll(now Time, name string, c *store.Claim) (store.Answer, error) { //mutant:look-appends
 	copied := *q
 	copied.Entries = append(make([]Entry, 0, len(q.Entries)+1), q.Entries...)
@@ -146,8 +146,8 @@ func DrawnBy(a *store.Answer, last int64) {
 	}
 }
 
-// settle drops what is over and gives room in order. A grant of the entry of
-// self is no one else's news.
+// settle drops expired entries and grants waiters in order. A grant of the
+// entry of self notifies no one.
 func (q *Queue) settle(now Time, name string, self store.ID) (change Change) {
 	kept := q.Entries[:0]
 	for i := range q.Entries {
@@ -206,9 +206,9 @@ func (q *Queue) draw(now Time, n uint16) int64 {
 	return first
 }
 
-// mismatch reports whether a claim with the limit cannot be beside entries with
-// the other: one is a lock, the other a semaphore. What is held of a semaphore
-// never exceeds the limit of any that holds it, so limits may differ.
+// mismatch reports whether a claim with the limit cannot share a queue with
+// entries of the other: one is a lock, the other a semaphore. The weight held
+// of a semaphore never exceeds the limit of any holder, so limits may differ.
 func (q *Queue) mismatch(have, limit int64) bool {
 	if have == 0 || have == limit {
 		return false
@@ -225,7 +225,7 @@ func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 	return a
 }
 
-// inTheWay answers who is in the way of an upgrade: all holds but the own.
+// inTheWay returns what blocks an upgrade: all holds but its own.
 func (q *Queue) inTheWay(now Time, self store.ID) store.Answer {
 	others := Queue{Last: q.Last}
 	for i := range q.Entries {
@@ -250,7 +250,7 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 		}
 		first = min(first, e.end()) //mutant:refusal-tells-last-end
 		if e.wants(now) {
-			first = min(first, e.Expires) // its want keeps more out than its weight //mutant:refusal-tells-delay-behind
+			first = min(first, e.Expires) // its want blocks more than its weight //mutant:refusal-tells-delay-behind
 		}
 		if !e.Granted {
 			a.Waiting++ //mutant:refusal-forgets-those-wait
@@ -267,9 +267,9 @@ func (q *Queue) refused(now Time, i int) store.Answer {
 	return a
 }
 
-// leave takes the entry at i out of the queue, except that a hold whose token
-// was shown stays in the way until its minimum hold is over: gone for its
-// owner, and with no lock delay.
+// leave removes the entry at i from the queue. But a hold whose token was
+// shown still blocks until its minimum hold has ended: released for its owner,
+// and with no lock delay.
 func (q *Queue) leave(now Time, i int) {
 	e := &q.Entries[i]                                         //mutant:lock-delay-after-release
 	if e.Granted && e.Shown && e.Since+e.MinHold > now.Clock { //mutant:minimum-hold-ignored-release
@@ -295,8 +295,8 @@ func (q *Queue) find(id store.ID) int {
 	return -1
 }
 
-// weights returns the sum of what is in the way, the smallest limit of that, how
-// many wait, and whether an upgrade is pending.
+// weights returns the sum of the blocking weights, the smallest of their limits,
+// how many wait, and whether an upgrade is pending.
 func (q *Queue) weights(now Time) (held, least int64, waiting int, upgrading bool) {
 	least = store.Full
 	for i := range q.Entries {

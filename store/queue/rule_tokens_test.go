@@ -102,14 +102,14 @@ func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	c, a := n.ask(store.Full, 10)
-	for _, s := range []struct{ told, want int64 }{{0, 1000}, {1000, 1000}, {1004, 1004}, {1002, 1004}, {0, 1004}, {1010, 1004}, {5, 1004}, {1009, 1009}} {
-		h := store.Hold{Name: "n", ID: c.ID, Token: a.Token, TTL: time.Minute, Used: s.told, Owner: fmt.Sprintf("h\t1\tp\t\tnote %d", s.told)}
+	for _, s := range []struct{ reported, want int64 }{{0, 1000}, {1000, 1000}, {1004, 1004}, {1002, 1004}, {0, 1004}, {1010, 1004}, {5, 1004}, {1009, 1009}} {
+		h := store.Hold{Name: "n", ID: c.ID, Token: a.Token, TTL: time.Minute, Used: s.reported, Owner: fmt.Sprintf("h\t1\tp\t\tnote %d", s.reported)}
 		if r, _ := n.q.Renew(n.now, &h); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		e := n.q.State(n.now, "n").Entries[0]
-		n.check(fmt.Sprint("the newest used, told of ", s.told), e.Used, s.want)
-		n.check("the note", e.Owner.Note, fmt.Sprint("note ", s.told))
+		n.check(fmt.Sprint("the newest used, told of ", s.reported), e.Used, s.want)
+		n.check("the note", e.Owner.Note, fmt.Sprint("note ", s.reported))
 		for token, want := range map[int64]bool{0: false, 999: false, 1000: true, 1005: true, 1009: true, 1010: false} {
 			n.check(fmt.Sprint("it is known by ", token), e.Has(token), want)
 		}

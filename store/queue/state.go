@@ -4,8 +4,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Expire ends now, as if their time were over, the entries whose owners dead
-// says have died, and grants those that fit.
+// Expire ends now, as if they had expired, the entries whose owners dead
+// reports as dead, and grants those that fit.
 func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Change {
 	wrote := false
 	for i := range q.Entries {
@@ -19,8 +19,8 @@ func (q *Queue) Expire(now Time, name string, dead func(store.Process) bool) Cha
 	return change
 }
 
-// State is the queue as List shows it. Entries whose time is over are not
-// in it, though they may not have been dropped yet.
+// State is the queue as List shows it. It leaves out expired entries, even if
+// they have not been dropped yet.
 func (q *Queue) State(now Time, name string) store.State {
 	s := store.State{Name: name, Limit: int64(q.Limit()), Last: q.Last}
 	if s.Limit == 0 && len(q.Entries) > 0 { // all are freed

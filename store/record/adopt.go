@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// adopting notes, before it is sent, that a hold may go on as a claim of this process: so what is left of that is taken out if
-// it is given up.
+// adopting notes, before the request is sent, that a hold may become a claim of this process: so its entry is
+// removed if the adoption is given up.
 func (s *Store) adopting(now *localClaim, h *store.Hold, sess *session.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *Store) notAdopted(now *localClaim, got *renewing, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !store.Definite(err) || now.token != 0: // what it adopted before its own renewals tell
+	case !store.Definite(err) || now.token != 0: // its own renewals report what it adopted before
 	case errors.Is(err, store.ErrLost) && (got.there || !errors.As(err, &broken)): // it is not there under its new id
 		s.forget(now)
 	default: // it may have been done before
@@ -33,7 +33,7 @@ func (s *Store) notAdopted(now *localClaim, got *renewing, err error) {
 	}
 }
 
-// detach gives a hold an id that is nobody's, and a session of its own, which nobody renews: so
+// detach gives a hold an id of no process, and a session of its own, which is never renewed: so
 // it outlives its process.
 func (s *Store) detach(ctx context.Context, m *localClaim, h *store.Hold) store.Renewal {
 	id := session.NewID()

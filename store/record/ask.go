@@ -14,8 +14,8 @@ import (
 // errNeedsShort says that a claim has to wait, and has no session to wait in.
 var errNeedsShort = errors.New("no session to wait in has begun")
 
-// Ask implements [store.Store]. What is known of the claim here may answer it. Else it gets a session, goes into the record, or into
-// its inbox first, and what it finds there is noted for the claim.
+// Ask implements [store.Store]. The local state of the claim may answer it. Else it gets a session, goes into
+// the record, or into its inbox first, and what it finds there is noted for the claim.
 func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
@@ -153,8 +153,9 @@ func (s *Store) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a, nil
 }
 
-// polled notes what a poll has found of a claim that waits: that it has its position still, or that it was granted, which is the answer
-// under the conditions of law 6. Only a token that was written is one: what fits, but was not written, is room.
+// polled notes the result of a poll of a waiting claim: that it still has its position, or that it was granted,
+// which is the answer under the conditions of law 6. Only a written token is a grant: a claim that fits, but was
+// not written, is not granted.
 func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +165,7 @@ func (s *Store) polled(m *localClaim, c *store.Claim, a *store.Answer, v *view) 
 	switch st := m.sess.State(); {
 	case st.Over || st.Failing:
 	case !a.Granted && st.Suspect: // an ask has to put it into another session //mutant:record-poll-in-a-suspect-session
-	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // else an ask has to call holders //mutant:record-poll-calls-nobody
+	case !a.Granted && (c.GiveUp == "" || m.uncalled != nil && len(m.uncalled) == 0): // otherwise an ask has to call the holders //mutant:record-poll-calls-nobody
 		lasts(a, st, c.PositionTTL)
 		m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) //mutant:record-poll-keeps-the-position
 	case a.Token > 0: //mutant:record-poll-finds-room

@@ -1,7 +1,7 @@
-// Package record makes a store.Store of anything that can compare and swap one
-// record for each name, and keep sessions (package store/session). The rule of
-// package store/queue runs here, in the client: an operation reads the record of the
-// name, applies the rule, and swaps the record if nobody has written it since.
+// Package record makes a store.Store of any server that can compare and swap one record for
+// each name, and keep sessions (package store/session). The rule of package store/queue
+// runs here, in the client: an operation reads the record of the name, applies the rule,
+// and swaps the record if it has not been written since.
 //
 // A server is connected by a [Backend]. Package store/record/recordtest tests one.
 //
@@ -29,21 +29,21 @@ const (
 
 // A Record is what the server has for a name.
 type Record struct {
-	// Data is what the newest swap wrote, opaque to the backend. Empty: nobody
-	// has written, whatever the Version.
+	// Data is what the newest swap wrote, opaque to the backend. Empty: not
+	// written yet, whatever the Version.
 	Data []byte
 
-	// Version changes with each swap, and never comes back for this name, even
-	// if the name is deleted and made again meanwhile; but for "", which says that
-	// nothing is there. It is opaque to the caller. A name without Data may have a
-	// Version (a node that only has children).
+	// Version changes with each swap, and is never used again for this name, even
+	// if the name is deleted and recreated meanwhile; except "", which says that
+	// there is no record. It is opaque to the caller. A name without Data may have
+	// a Version (a node that only has children).
 	Version string
 
 	// Inbox is the notes that no swap has taken in, in the order in which they
 	// came. If there are more than one swap can take in, it is the oldest of them,
 	// and More is true.
 	Inbox []Note
-	More  bool // notes are there that Inbox lacks
+	More  bool // there are notes that Inbox lacks
 
 	// Now is a moment on the server's clock, in microseconds since 1970: at most
 	// what that clock showed when this answer was made. 0: not known.
@@ -57,7 +57,8 @@ type Note struct {
 	Version string // the backend's, to say which note this is; empty in a Join
 }
 
-// A Swap writes the record of a name, if nobody has written it since Old was read.
+// A Swap writes the record of a name, if it has not been written since Old was
+// read.
 type Swap struct {
 	Name string // what is written
 	Old  Record // Version and Inbox matter: all notes of the Inbox are taken in
@@ -79,25 +80,26 @@ type Swap struct {
 	Lost bool
 }
 
-// A Join leaves notes in the inbox of a name. It conflicts with nobody.
+// A Join leaves notes in the inbox of a name. It never conflicts with other
+// writes.
 type Join struct {
 	Session session.ID // of all the notes
-	Calls   int64      // VoidByCall: of that session, as its owner last heard
+	Calls   int64      // VoidByCall: of that session, as its owner last read
 	Notes   []Note     // at most MaxNotes
 }
 
-// An Outcome tells how a Swap came out.
+// An Outcome is the result of a Swap.
 type Outcome struct {
-	Done   bool // the record is written, the notes of Old.Inbox are gone
+	Done   bool // the record is written, the notes of Old.Inbox are removed
 	Joined bool // refused, and the notes of the Join are in the inbox
 
-	// Told says that Now is what is there: refused, the Record as Load would
-	// return it; done, its Version (Data is left out). A backend tells it where that costs
-	// no further request.
+	// Told says that Now is the current state: of a refused Swap, the Record as Load would
+	// return it; of a done one, its Version (Data is left out). A backend sets it if that
+	// costs no further request.
 	Told bool
 	Now  Record // see Told
 	// Inbox says that Now.Inbox is the inbox as it was right after this swap or
-	// join. Refused and told, it always is.
+	// join. It always is in a refused Swap with Told.
 	Inbox bool
 }
 
@@ -110,7 +112,7 @@ const (
 	// Calls times. So a Call voids all joins of the session that are under way.
 	VoidByCall Void = iota + 1
 	// VoidByMark: a Join depends on nothing. It may be done late, and more than once.
-	// The record has a mark, by which such notes are ignored.
+	// The record has a mark that tells which such notes to ignore.
 	VoidByMark
 )
 
@@ -121,15 +123,15 @@ type Traits struct {
 	// Notifies says that Listen works. Without it waiters poll.
 	Notifies bool
 
-	// Clock says that Load always tells Record.Now. Without it there is no lock delay, and a
-	// minimum hold takes a session of its own.
+	// Clock says that Load always returns Record.Now. Without it there is no lock delay, and
+	// a minimum hold needs a session of its own.
 	Clock bool
 
 	// MaxRecord is how many bytes Data may have.
 	MaxRecord int
 
 	// Retention is for how long an idle record is kept at least: far longer than any
-	// request can be under way, as version "" is there again once it is deleted. As a
+	// request can be under way, as the version is "" again once it is deleted. As a
 	// rule store.TokenRetention.
 	Retention time.Duration
 }
@@ -140,11 +142,11 @@ type Notification struct {
 	Name string   // of the claim
 	ID   store.ID // of the claim
 
-	// Token and N: the claim was granted with these, and is kept by Session. It
-	// is the grant only while Session is the claim's present one (law 6).
-	// Token 0, N 1: its note was taken into the record, where Session keeps it.
-	// Token 0, N 0: the claim has another entry ahead of it now, which is kept by
-	// Session (law 9); or, if that is zero, has to be asked for anew, or renewed if it is held.
+	// Token and N: the claim was granted with these, and is kept by Session. It is the grant
+	// only while Session is the claim's present one (law 6). Token 0, N 1: its note was taken
+	// into the record, where Session keeps it. Token 0, N 0: the claim has another entry ahead
+	// of it now, which is kept by Session (law 9); or, if Session is zero, has to be asked for
+	// again, or renewed if it is held.
 	Token   int64
 	N       int        // see Token
 	Session session.ID // see Token
@@ -157,105 +159,96 @@ type Named struct {
 	Record
 }
 
-// A Backend is all that a server has to be able to do. It sends each request once,
-// and never retries, sleeps or logs. Its methods are safe for concurrent use, and
-// return when ctx ends.
+// A Backend is what a server must be able to do. It sends each request once, and never retries, sleeps or logs.
+// Its methods are safe for concurrent use, and return when ctx ends.
 //
-// An error that is definite ([store.Definite]) says that nothing was or will be
-// done. Any other error of Swap says that the swap may have been done, or may yet be
-// done as long as the version that it depends on is the newest; and that its
-// join may have been done, or may yet be done as long as it is not void.
+// A definite error ([store.Definite]) says that nothing was or will be done. Any other error of Swap says that
+// the swap may have been done, or may yet be done as long as the version that it depends on is the newest; and
+// that its join may have been done, or may yet be done as long as it is not void.
 //
-// What a Backend promises, each sentence a test of recordtest (but 43, for which each backend has a test that damages its own):
+// What a Backend promises, each sentence a test of recordtest (except 43: each backend has a test that damages
+// its own data):
 //
 // Reading
 //
-//  1. Load of a name that nobody has written returns no Data, no Inbox and no error,
-//     and writes nothing.
+//  1. Load of an unwritten name returns no Data, no Inbox and no error, and writes nothing.
 //  2. Load returns what the newest swap that was answered with Done has written,
 //     to every process, at once: never an older record.
-//  3. Load returns all notes of joins that were answered and that no swap has taken in
-//     since, in the order in which they came; if they are too many for one swap,
-//     the oldest, at least MaxNotes.
+//  3. Load returns all notes of joins that were answered and that no swap has removed since, in the order in
+//     which they came; if they are too many for one swap, the oldest, at least MaxNotes.
 //  4. Data, the notes' Data and Keys, and names of up to store.MaxName bytes come back byte
 //     for byte: zero bytes, bytes that are no UTF-8, slashes, dots, trailing spaces.
 //  5. Names that differ in one byte, in letter case, or in trailing zeros or spaces
 //     are different names.
-//  6. Where the record and the inbox are read in two requests, the inbox is read first
-//     (law 11): a note that is in neither was never there or is taken in by the Data.
+//  6. Where the record and the inbox are read in two requests, the inbox is read first (law 11): a note that is
+//     in neither was never there or is part of the Data.
 //  7. With Clock, Now of every Load is above 0, never ahead of the server's clock, and
 //     at most some seconds behind it.
 //
 // Swapping
 //
-//  8. A Swap is Done if Old.Version is the version that is there, and all notes of
-//     Old.Inbox are there still (law 8). Then it has written Data and removed these notes,
-//     in one step, or in a way that no reader can tell from one.
+//  8. A Swap is Done if Old.Version is the current version, and all notes of Old.Inbox still exist (law 8).
+//     Then it has written Data and removed these notes, in one step, or in a way that no reader can tell from
+//     one.
 //  9. Otherwise it is refused: it has written nothing of the record and removed no note.
 //  10. Of any number of swaps on one version at most one is ever done.
-//  11. A done Swap makes a new version, even if Data is what was there.
-//  12. A version that is not "" is never that of the name again: not after other swaps, nor
-//     after the name was deleted and made again. (A server whose data was wiped may
-//     begin anew; a backend that knows how to avoid it does.)
-//  13. A Swap on version "" is done only if nothing is there.
-//  14. A Swap removes no note but those of Old.Inbox; nothing else removes a note, but
-//     the end of the session that it was left under.
+//  11. A done Swap makes a new version, even if Data is unchanged.
+//  12. A version that is not "" is never that of the name again: not after other swaps, nor after the name was
+//     deleted and recreated. (A server whose data was wiped may start over; a backend that can avoid it does.)
+//  13. A Swap on version "" is done only if there is no record.
+//  14. A Swap removes only the notes of Old.Inbox; nothing else removes a note, except the end of the session
+//     that it was left under.
 //  15. A refused Swap without a Join changes nothing at all.
 //  16. Told after a done Swap: Now.Version is that of the record just written, and
 //     serves as Old of the next.
 //  17. Told after a refused Swap: Now is what a Load at that moment would have returned.
-//  18. Inbox after a done Swap: Now.Inbox has all notes that were there at that
-//     moment; those that were taken in are not among them.
+//  18. Inbox after a done Swap: Now.Inbox has all notes that existed at that moment, without the removed ones.
 //  19. A swap that the server says it did not apply (a deadlock, a lock timeout) is
 //     refused, without Told, and is no error.
 //  20. A Swap whose reply was lost and that was not done by then is never done once
 //     another swap of the name was (there is a newer version).
-//  21. An idle record is there for Retention at least. A swap that is not idle takes its
-//     expiry away.
+//  21. An idle record is kept for Retention at least. A swap that is not idle removes its expiry.
 //  22. Data of MaxRecord bytes is written. More is the caller's mistake.
 //
 // Joining
 //
-//  23. A Join of a refused Swap is done whatever others do to the record at the
-//     time: it never fails because of them.
+//  23. A Join of a refused Swap is done whatever other processes do to the record: it never fails because of
+//     them.
 //  24. A Join of a Swap that is done does nothing. That of a Swap that is Lost is done, unless the Swap is.
-//  25. Joined is true only if all notes of the Join are, or were, in the inbox. Not joined and
-//     no error: none is, nor ever will be.
+//  25. Joined is true only if all notes of the Join are, or were, in the inbox. Without Joined and without an
+//     error no note is in the inbox, nor ever will be.
 //  26. Notes of one Join are in the inbox in their order; a Join that begins after
 //     another was answered has its notes behind those of the other.
 //  27. The notes of a Join change no version: a swap on the version from before it is done.
 //  28. VoidByCall: a Join whose Calls is not the counter of its session is not done.
 //  29. VoidByCall: a Join of a session that has ended (by Left or End) is not done.
-//  30. VoidByCall: once a Call was answered, no Join that was sent with a smaller
-//     Calls is done any more, even one that was delayed; one that was done
-//     before is seen by each Load that is sent after the answer.
+//  30. VoidByCall: once a Call was answered, no Join that was sent with a smaller Calls is done after that,
+//     even a delayed one; one that was done before is seen by each Load that is sent after the answer.
 //  31. VoidByMark: a Join is done whatever the session.
 //
 // Notifying
 //
-//  32. With Notifies, a Notification of a done Swap comes to the sink that Listen was given for
-//     the process of its ID, with all its fields, soon.
+//  32. With Notifies, a Notification of a done Swap soon reaches the sink of Listen for the process of its ID,
+//     with all its fields.
 //  33. No notification is delivered before Load returns the record of its swap.
 //  34. No notification of a refused Swap is delivered. One of a Swap with an error
 //     is delivered only if that was done.
-//  35. When Listen has returned nil, no notification of a swap that begins then is missed, as
-//     long as the connection stands. One that has returned an error delivers nothing, and may be repeated.
-//  36. After a connection was lost and made again, the zero Notification is delivered, or all that
-//     came meanwhile is; and from then on 35 holds again.
+//  35. When Listen has returned nil, no notification of a swap that begins then is missed while the connection
+//     lasts. A Listen that has returned an error delivers nothing, and may be repeated.
+//  36. After a connection was lost and replaced, the zero Notification is delivered, or all those sent
+//     meanwhile; from then on 35 holds again.
 //  37. A Swap with many notifications (300, to 300 processes) is done, and all are delivered.
-//  38. A process that does not listen delays nobody, and its notifications are dropped in time.
-//  39. Listen of two processes over one Backend, or of one over each of two, disturb
-//     each other not.
+//  38. A process that does not listen delays no other, and its notifications are dropped in time.
+//  39. Listens of two processes on one Backend, or of one process on two, do not disturb each other.
 //  40. Without Notifies, Listen returns store.ErrUnsupported.
 //
 // Listing
 //
-//  41. List yields each name whose record has Data and is not idle, once, as Load would
-//     return it; the Inbox may be left out. Idle records may be left out. Between two of
-//     them the caller may read and write names.
-//  42. List with unwritten > 0 yields at least the names that nobody has written for that long;
-//     others may be left out.
-//  43. What cannot be read is yielded as an error with its name, and the rest follows.
+//  41. List yields each name whose record has Data and is not idle, once, as Load would return it; the Inbox
+//     may be left out. Idle records may be left out. Between two names the caller may read and write names.
+//  42. List with unwritten > 0 yields at least the names that were not written for that long; others may be
+//     left out.
+//  43. A name that cannot be read is yielded as an error with its name, and the others follow.
 //
 // Ending
 //
@@ -272,14 +265,14 @@ type Backend interface {
 	// join is sent only after the swap was answered as refused.
 	Swap(ctx context.Context, s *Swap) (Outcome, error)
 
-	// Listen delivers the notifications for a process to sink until Close, and returns
-	// once none can be missed any more. It is called for a process until it has returned nil. sink does not block
-	// and is safe for concurrent use. After a break of the connection the backend
-	// subscribes again by itself, and then delivers what came meanwhile, or the zero Notification.
+	// Listen delivers the notifications for a process to sink until Close, and returns once no later one can be
+	// missed. It is called for a process until it has returned nil. sink does not block and is safe for
+	// concurrent use. After a break of the connection the backend subscribes again by itself, and then delivers
+	// those sent meanwhile, or the zero Notification.
 	Listen(ctx context.Context, p store.Process, sink func(Notification)) error
 
-	// List yields the names in no promised order. unwritten: only those that nobody
-	// has written for so long are wanted; 0: all.
+	// List yields the names in no promised order. unwritten: only those not written
+	// for so long are wanted; 0: all.
 	List(ctx context.Context, unwritten time.Duration) iter.Seq2[Named, error]
 
 	// Describe is the description of the store. MinTTL, MaxTTL and Tick are filled in from
@@ -300,21 +293,21 @@ type Backend interface {
 
 // A NameWatcher is a Backend that can say that a record was written.
 type NameWatcher interface {
-	// WatchRecord calls changed soon after each Swap of the name that is done from
-	// when it has returned on, whoever did it, until stop is called or the backend is
-	// closed. It may call it for nothing, and calls it after a break of the connection, as
-	// some may have been missed. changed does not block and is safe for concurrent use. ctx bounds
-	// the call alone. stop does no I/O that is waited for, and may be called after Close.
+	// WatchRecord calls changed soon after each Swap of the name, by any process, that is done
+	// after WatchRecord has returned, until stop is called or the backend is closed. It may call
+	// changed without a Swap, and calls it after a break of the connection, as some may have been
+	// missed. changed does not block and is safe for concurrent use. ctx bounds the call alone.
+	// stop does no I/O that is waited for, and may be called after Close.
 	WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error)
 }
 
-// A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
-// the other where that costs less than Load. Both tell what Load would.
+// A Peeker is a Backend that can read the record or the inbox alone, if that costs less than Load. Both
+// methods return what Load would.
 type Peeker interface {
 	// Peek is Load without the inbox.
 	Peek(ctx context.Context, name string) (Record, error)
 
-	// Oldest is the first note of the inbox, or one that was taken in a moment ago; the zero Note only if
+	// Oldest is the first note of the inbox, or one that was removed a moment ago; the zero Note only if
 	// there is none.
 	Oldest(ctx context.Context, name string) (Note, error)
 }

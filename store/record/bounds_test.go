@@ -35,7 +35,7 @@ func (p *process) changes(h store.Hold, i int) {
 
 // Nobody comes to the name. It is settled if it was not written for a day, and not before: a process that
 // lives writes none of its names for weeks.
-func TestWhatACrashedHolderLeftIsTakenOutThoughNobodyComes(t *testing.T) {
+func TestACrashedHoldersEntryIsRemovedWithoutAnyClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -81,7 +81,7 @@ func (p *process) sweeps() {
 }
 
 // A record has a size that no server takes more of. Who does not fit in is told, and all others go on.
-func TestAnAskThatItsRecordHasNoRoomForSaysSo(t *testing.T) {
+func TestAnAskThatExceedsTheRecordSizeSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const most = 800
@@ -125,7 +125,7 @@ func TestAnAskThatItsRecordHasNoRoomForSaysSo(t *testing.T) {
 }
 
 // Who joins conflicts with nobody, so a crowd may leave more notes than fit in. That keeps nobody from giving back.
-func TestNotesThatTheRecordHasNoRoomForStayInTheInbox(t *testing.T) {
+func TestNotesThatExceedTheRecordSizeStayInTheInbox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const most, many = 300, 12
@@ -190,7 +190,7 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 
 // A note whose owner has gone while it rested among others is taken in by it all the same: at
 // any time later it would be behind those who came after it.
-func TestANoteThatNobodyWaitsForIsTakenInAllTheSame(t *testing.T) {
+func TestAnAbandonedNoteIsStillTakenIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

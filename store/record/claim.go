@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A localClaim is a claim of this process. It is guarded by Store.mu; what the contract
-// says is asked for one after the other is changed by that operation alone.
+// A localClaim is a claim of this process. It is guarded by Store.mu; fields of
+// operations that the contract serializes are changed by that operation alone.
 type localClaim struct {
 	name string
 	id   store.ID
@@ -21,41 +21,41 @@ type localClaim struct {
 	toCalls int64            // how often that had been called when the move began
 	gone    error            // why it is lost for its owner; nil: it is not
 	sent    bool             // it was asked for before: it may be in the record, whatever is known of the name
-	waits   bool             // its owner was told that it waits, and has not begun to give up
+	waits   bool             // its owner learned that it waits, and has not begun to give up
 	drop    bool             // to be taken out of the record, however often that takes
 	taking  bool             // that is under way
 	busy    int              // operations under way
 	ends    store.Instant    // ended then, unless it is renewed
 
-	calls   int64         // of its session, when its record was read last
-	reads   bool          // its renewals have something to read or to write
-	asked   bool          // a waiter asks to give it up, as far as we know: its renewals read why
-	askedAt store.Instant // when a notification said so last: what was read before does not tell
-	heard   *Notification // that told of its grant
-	token   int64         // of its grant, once its owner was told; 0 before
-	used    int64
-	owner   string
-	told    store.Renewal // how it stands, as its owner was told
-	watched []session.ID  // those ahead of it
-	also    []session.ID  // that were told to be, and when; no record read since has told
-	alsoAt  store.Instant
-	takenIn session.ID    // its entry was in the record under this one, as a notification said
-	rest    chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
-	back    *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
-	read    store.Instant // when it was last read that its hold is there, for a renewal
-	unsure  bool          // an ask or an adoption was not answered: its entry may be in any session
-	failed  int           // times that it could not be taken out
+	calls    int64         // of its session, when its record was read last
+	reads    bool          // its renewals have something to read or to write
+	asked    bool          // a waiter asks to give it up, as far as we know: its renewals read why
+	askedAt  store.Instant // when a notification last said so: earlier reads do not show it
+	heard    *Notification // of its grant
+	token    int64         // of its grant, once returned to its owner; 0 before
+	used     int64
+	owner    string
+	returned store.Renewal // its state, as last returned to its owner
+	watched  []session.ID  // those ahead of it
+	also     []session.ID  // that a notification named, and when; no record read since has shown them
+	alsoAt   store.Instant
+	takenIn  session.ID    // its entry was in the record under this one, as a notification said
+	rest     chan struct{} // closed when its ask need not wait for that any more; nil: no ask does
+	back     *store.Hold   // as its owner gave it back, and was not answered; nil: it did not
+	read     store.Instant // when it was last read that its hold is there, for a renewal
+	unsure   bool          // an ask or an adoption was not answered: its entry may be in any session
+	failed   int           // times that it could not be taken out
 
 	uncalled map[session.ID]bool // of holders that it asks to give up, and that are to be called yet; nil: not known. Its asks and changes alone use it
 	upgrade  int32               // the turn of the upgrade that uncalled is of; 0: it is of the claim as it waits
 
 	keep  time.Duration // its minimum hold, where that is a session of its own
-	since store.Instant // when its owner was told of the grant
+	since store.Instant // when the grant was returned to its owner
 	shown bool          // the minimum hold has begun
 }
 
 // enter begins an operation on a claim of this process, or returns nil if there is no such
-// claim; with makes it makes one.
+// claim; with makes it creates one.
 func (s *Store) enter(at string, id store.ID, makes bool) *localClaim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,11 +125,11 @@ func (s *Store) nothing(m *localClaim) {
 	s.forget(m)
 }
 
-// remembered is for how long who asks for a claim that is lost is told why.
+// remembered is how long the reason of a lost claim is kept.
 const remembered = time.Minute
 
-// lose notes that the claim is gone for its owner. What is left of it is taken out by
-// a write, under whichever session it is (law 10). Store.mu is held.
+// lose notes that the claim is lost for its owner. Its remaining entry is removed by
+// a write, in whichever session it is (law 10). Store.mu is held.
 func (m *localClaim) lose(why error) {
 	if m.gone == nil {
 		m.gone, m.drop, m.waits, m.ends = why, true, false, store.Now()
@@ -148,7 +148,7 @@ func (m *localClaim) check() {
 	}
 }
 
-// isGone is why a claim of ours is lost, or nil.
+// isGone is why a claim of this process is lost, or nil.
 func (s *Store) isGone(m *localClaim) error {
 	if m == nil {
 		return nil
@@ -159,7 +159,7 @@ func (s *Store) isGone(m *localClaim) error {
 	return m.gone
 }
 
-// lost notes that an operation was told that the claim is lost. there: it blocks still,
+// lost notes that an operation returned that the claim is lost. there: it still blocks,
 // as it was broken.
 func (s *Store) lost(m *localClaim, why error, there bool) {
 	if m == nil {
@@ -180,8 +180,8 @@ func (s *Store) lost(m *localClaim, why error, there bool) {
 	}
 }
 
-// whyGone is why a claim is lost. If it was broken and blocks still the reason is looked
-// up: somebody may have broken it since, or again.
+// whyGone is why a claim is lost. If it was broken and still blocks, the reason is read
+// again: it may have been broken since, or once more.
 func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	v, err := s.records.look(ctx, m.name, wholly)
 	if err != nil {
@@ -193,9 +193,9 @@ func (s *Store) whyGone(ctx context.Context, m *localClaim, why error) error {
 	return store.ErrLost
 }
 
-// moves has a claim go into a longer session with the write that follows (law 10). Until
+// moves moves a claim into a longer session with the write that follows (law 10). Until
 // that is answered the claim ends with the earlier of the two; so that this is no
-// earlier than its owner was told, the longer one is renewed first.
+// earlier than its owner learned, the longer one is renewed first.
 func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Session) error {
 	before := from.State()
 	if st := to.State(); st.Renewed.Add(st.Lasts) < before.Renewed.Add(before.Lasts) {
@@ -206,7 +206,7 @@ func (s *Store) moves(ctx context.Context, m *localClaim, from, to *session.Sess
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.moving != to {
-		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer tells //mutant:record-third-session-is-forgotten
+		m.reads = m.reads || m.moving != nil // it may be in a third one: only an answer shows that //mutant:record-third-session-is-forgotten
 		m.moving, m.toCalls = to, to.State().Calls
 	}
 	return nil
@@ -241,8 +241,8 @@ func (s *Store) awaitTakenIn(ctx context.Context, m *localClaim, k *asking, pati
 	}
 }
 
-// answer is what an ask is told that was done, or of which err says why it may not have been. An entry that is in the record or
-// the inbox counts from the last answered renewal of the session that keeps it (law 1).
+// answer is the answer to an ask that was done, or for which err says why it may not have been. An entry in the
+// record or the inbox counts from the last answered renewal of its session (law 1).
 func (s *Store) answer(ctx context.Context, m *localClaim, k *asking, noted bool, err error) (store.Answer, error) {
 	switch {
 	case err == errNeedsShort:
@@ -305,7 +305,7 @@ func (s *Store) refused(m *localClaim, c *store.Claim, noted bool, err error) {
 	}
 }
 
-// unasked takes from an answer the times that are not known, as nobody has asked whether the holders live.
+// unasked removes from an answer the unknown times: the sessions of the holders were not checked.
 func unasked(a *store.Answer) {
 	const ever = time.Duration(unending) * time.Microsecond / 2
 	if a.Until > ever {
@@ -318,8 +318,8 @@ func unasked(a *store.Answer) {
 	}
 }
 
-// lasts tells from when a position counts, and for how long: its owner may be granted in it by a notification alone, so that is no longer
-// than its session lasts, which can be less than its TTL.
+// lasts sets from when a position counts, and for how long. A notification alone may grant it, so that is no
+// longer than its session lasts, which can be less than its TTL.
 func lasts(a *store.Answer, st session.State, position time.Duration) {
 	a.From = st.Renewed
 	if st.Lasts < position { //mutant:record-position-outlasts-its-session
@@ -327,7 +327,8 @@ func lasts(a *store.Answer, st session.State, position time.Duration) {
 	}
 }
 
-// granted notes what the owner of a claim is told. asked: a waiter asks to give it up. Store.mu is held.
+// granted notes the grant that is returned to the owner of a claim. asked: a waiter asks to give it up.
+// Store.mu is held.
 func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bool) {
 	if m.token == 0 {
 		m.since = store.Now()
@@ -338,15 +339,14 @@ func (s *Store) granted(m *localClaim, c *store.Claim, a *store.Answer, asked bo
 	m.waits, m.heard = false, nil
 	m.used, m.token, m.reads = a.Token, a.Token, c.MinHold > 0 || a.Want > a.Weight //mutant:record-asked-is-as-news
 	m.asked = m.asked || asked                                                      //mutant:record-granted-while-asked
-	m.told = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
+	m.returned = store.Renewal{Weight: a.Weight, Want: a.Want, UpgradeToken: a.UpgradeToken}
 	m.ends = max(m.ends, store.Now().Add(c.TTL))
 	s.unwatch(m)
 }
 
-// known is the answer to an ask that needs no record: that the claim is gone, or the grant of which a notification has told. That is
-// the grant, without a read to confirm it, as the claim still waits and the session is its
-// present one, which is renewed (law 6). It counts from the session's last renewal,
-// never from this ask (law 1).
+// known is the answer to an ask that needs no record: that the claim is lost, or a notified grant. That counts
+// as the grant, without a read to confirm it, as the claim still waits and the session is its present one, which
+// is renewed (law 6). It counts from the session's last renewal, never from this ask (law 1).
 func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, gone error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +354,7 @@ func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, g
 		return a, false, m.gone
 	}
 	n := m.heard
-	m.heard = nil                                                        // whoever asks again reads
+	m.heard = nil                                                        // a repeated ask reads
 	if n == nil || !m.waits || m.sess == nil || n.Session != m.sess.ID { //mutant:record-notification-of-another-session
 		return a, false, nil
 	}
@@ -369,14 +369,14 @@ func (s *Store) known(m *localClaim, c *store.Claim) (a store.Answer, ok bool, g
 		Granted: true, Token: n.Token, N: n.N, TTL: min(c.TTL, st.Lasts), From: st.Renewed, //mutant:record-notification-counts-from-the-ask
 		Weight: c.Weight, Want: c.Weight, Last: n.Token + int64(n.N) - 1,
 	}
-	// m.calls stays what it was when the record was read: whoever has called since
-	// may have broken it.
+	// m.calls stays what it was when the record was read: a later call may be a
+	// break of the hold.
 	s.granted(m, c, &a, n.Asked)
 	return a, true, nil
 }
 
-// askHolders calls the sessions of those that hold the name as a waiting claim begins to ask them to give up. Who is granted from then
-// on is told with the grant.
+// askHolders calls the sessions of the holders of the name when a waiting claim begins to ask them to give up.
+// Claims granted from then on learn of it with the grant.
 func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 	s.mu.Lock()
 	waits := m.waits
@@ -388,11 +388,11 @@ func (s *Store) askHolders(ctx context.Context, m *localClaim, c *store.Claim) {
 	s.callHolders(ctx, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner hears only now that it waits
+	m.ends = max(m.ends, store.Now().Add(c.PositionTTL)) // its owner learns only now that it waits
 }
 
-// callHolders calls the sessions of those that hold the name of a claim beside it, each once (law 16): so their next renewals read
-// why they are asked to give up. What fails is for the next time.
+// callHolders calls the sessions of the other holders of a claim's name, each once (law 16): so their next
+// renewals read why they are asked to give up. A failed call is repeated next time.
 func (s *Store) callHolders(ctx context.Context, m *localClaim) {
 	if m.uncalled == nil {
 		r, err := s.records.read(ctx, m.name)

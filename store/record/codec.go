@@ -21,7 +21,7 @@ const form = 1
 // the queue knows.
 const unending = int64(10 * 365 * 24 * time.Hour / time.Microsecond)
 
-// What an entry has besides its id, session and weight.
+// Flags of the optional fields of an entry.
 const (
 	hasGrant  = 1 << iota // token, since
 	hasMore               // turn, tokens, upgrade token, minimum hold, delay
@@ -33,7 +33,7 @@ const (
 	hasOther              // another limit than the first entry, or it asks the holders to give up
 )
 
-// encode is the stored form; nil if there is none and need be none.
+// encode is the stored form; nil if there is no record and none is needed.
 func (v *view) encode(force bool) []byte {
 	q := &v.q
 	if len(q.Entries) == 0 && q.Last == 0 && len(v.marks) == 0 && !v.had && !force {
@@ -164,8 +164,8 @@ func decode(data []byte, now queue.Time) (*view, error) {
 		if kept != (session.ID{}) {
 			v.kept[e.ID] = kept
 		}
-		// Each process has its own idea of the server's clock: none is behind what
-		// is stored (law 5).
+		// Each process estimates the server's clock: no estimate is behind the stored
+		// times (law 5).
 		v.now.Clock = max(v.now.Clock, e.Since, e.Expires) //mutant:record-clock-behind-what-is-stored
 	}
 	if r.bad || len(r.b) > 0 {
@@ -254,7 +254,7 @@ func parseNote(data []byte) (n waiter, ok bool) {
 	return n, fits && !r.bad && len(r.b) == 0
 }
 
-// parseInbox reads the notes of an inbox that are of ours.
+// parseInbox reads the notes of an inbox that are holdfast's.
 func parseInbox(inbox []Note) (all []waiter) {
 	for i := range inbox {
 		if n, ok := parseNote(inbox[i].Data); ok {
@@ -284,8 +284,8 @@ func AppendNotifications(b []byte, some []Notification) []byte {
 	return w
 }
 
-// ParseNotifications calls sink with each that AppendNotifications wrote. What is
-// damaged is left out: a notification may be lost.
+// ParseNotifications calls sink with each that AppendNotifications wrote. Damaged
+// notes are left out: a notification may be lost.
 func ParseNotifications(b []byte, sink func(Notification)) {
 	for r := (reader{b: b}); len(r.b) > 0 && !r.bad; {
 		known := r.byte() == form

@@ -32,7 +32,7 @@ func (p *process) begins() {
 }
 
 // A hold of its own lasts for its whole TTL from the grant on, whether its owner would have waited or not.
-func TestWhoIsGrantedAtOnceHoldsForItsWholeTTL(t *testing.T) {
+func TestAnImmediateGrantLastsForItsWholeTTL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, recordtest.NewMemory(recordtest.Options{}), true)
@@ -46,7 +46,7 @@ func TestWhoIsGrantedAtOnceHoldsForItsWholeTTL(t *testing.T) {
 }
 
 // Whether the holders live asks the ask that follows.
-func TestWhoComesAsksForTheHoldersOnce(t *testing.T) {
+func TestAClaimChecksTheHoldersOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -62,7 +62,7 @@ func TestWhoComesAsksForTheHoldersOnce(t *testing.T) {
 }
 
 // Law 9.
-func TestASessionThatIsWatchedIsNotWatchedAnew(t *testing.T) {
+func TestAWatchedSessionIsNotWatchedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -91,7 +91,7 @@ func TestASessionThatIsWatchedIsNotWatchedAnew(t *testing.T) {
 }
 
 // Who comes to a crowd leaves its note at once: it would lose the race.
-func TestWhoComesToACrowdSendsNoSwap(t *testing.T) {
+func TestAClaimOnACrowdedNameSendsNoSwap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Apart: true})
@@ -129,7 +129,7 @@ func TestWhoComesToACrowdSendsNoSwap(t *testing.T) {
 }
 
 // Law 4. Those ahead are told as they were a second ago at most, though the note serves for a reading.
-func TestWhatIsToldOfACrowdIsASecondOldAtMost(t *testing.T) {
+func TestTheReportedQueueIsASecondOldAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(terse)
@@ -162,7 +162,7 @@ func TestWhatIsToldOfACrowdIsASecondOldAtMost(t *testing.T) {
 }
 
 // A note is refused where its session was called since: it is not left again and again.
-func TestWhoseNoteACrowdRefusesIsWritten(t *testing.T) {
+func TestARefusedNoteIsWrittenToTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Apart: true})
@@ -185,7 +185,7 @@ func TestWhoseNoteACrowdRefusesIsWritten(t *testing.T) {
 }
 
 // A server that reports no end of a session has one notification for whoever is next: so it is to live.
-func TestWhoGivesBackPassesOverTheDead(t *testing.T) {
+func TestAReleaseSkipsTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := terse

@@ -54,9 +54,9 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 						}
 						return recordtest.Answered
 					})
-					backend := record.Backend(told{c, counts})
+					backend := record.Backend(reported{c, counts})
 					if kind.o.Halves {
-						backend = peeking{told{c, counts}, c.Peeking().(record.Peeker)}
+						backend = peeking{reported{c, counts}, c.Peeking().(record.Peeker)}
 					}
 					return watching(record.New(backend), kind.o)
 				})
@@ -69,17 +69,17 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 }
 
 type peeking struct {
-	told
+	reported
 	record.Peeker
 }
 
 // A told client counts the swaps by what came of them.
-type told struct {
+type reported struct {
 	*recordtest.Client
 	counts *recordtest.Counts
 }
 
-func (c told) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) {
+func (c reported) Swap(ctx context.Context, w *record.Swap) (record.Outcome, error) {
 	o, err := c.Client.Swap(ctx, w)
 	switch {
 	case o.Done && len(w.Old.Inbox) > 0:

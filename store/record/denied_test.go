@@ -44,7 +44,7 @@ func startDenied(t *testing.T, m *recordtest.Memory) (*process, *atomic.Bool) {
 	return p, denies
 }
 
-func TestAReleaseThatIsDeniedIsDoneLater(t *testing.T) {
+func TestADeniedReleaseIsDoneLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -60,7 +60,7 @@ func TestAReleaseThatIsDeniedIsDoneLater(t *testing.T) {
 	})
 }
 
-func TestAClaimThatWaitsAndIsDeniedGoes(t *testing.T) {
+func TestADeniedWaiterIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -74,7 +74,7 @@ func TestAClaimThatWaitsAndIsDeniedGoes(t *testing.T) {
 	})
 }
 
-func TestAClaimThatWasNotAnsweredAndIsDeniedGoes(t *testing.T) {
+func TestAnUnansweredAndThenDeniedClaimIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

@@ -116,7 +116,7 @@ func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent sto
 	if err != nil {
 		panic(err)
 	}
-	s.told(a, sent, false)
+	s.deliver(a, sent, false)
 }
 
 // PatientForTest has a request take as long as a machine that stalls.

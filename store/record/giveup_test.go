@@ -24,7 +24,7 @@ func (p *process) renewedAsked(h store.Hold, want string) {
 	}
 }
 
-func TestWhoIsGrantedByANotificationHearsOfWhoAsksToGiveUp(t *testing.T) {
+func TestAHolderGrantedByNotificationIsAskedToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -40,7 +40,7 @@ func TestWhoIsGrantedByANotificationHearsOfWhoAsksToGiveUp(t *testing.T) {
 }
 
 // The notification comes before the call.
-func TestWhoIsNotifiedReadsWhyItIsAskedToGiveUp(t *testing.T) {
+func TestANotifiedHolderReadsWhyItIsAskedToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -69,7 +69,7 @@ func TestACallOfAHolderThatFailedIsMadeWithTheNextAsk(t *testing.T) {
 	})
 }
 
-func TestAHolderIsCalledOnceByWhoAsksItToGiveUp(t *testing.T) {
+func TestAWaiterAsksAHolderOnceToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
@@ -98,7 +98,7 @@ func TestAHolderIsCalledOnceByWhoAsksItToGiveUp(t *testing.T) {
 }
 
 // While the server does not answer for the name, but for the sessions.
-func TestAHoldThatIsAskedToBeGivenUpIsNotLostByThat(t *testing.T) {
+func TestAHoldThatIsAskedToGiveUpIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -112,7 +112,7 @@ func TestAHoldThatIsAskedToBeGivenUpIsNotLostByThat(t *testing.T) {
 }
 
 // While the server does not answer for the name, but for the sessions.
-func TestAHoldThatIsAskedToBeGivenUpIsRenewedInAMove(t *testing.T) {
+func TestAHoldThatIsAskedToGiveUpIsRenewedInAMove(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -134,7 +134,7 @@ func TestAHoldThatIsAskedToBeGivenUpIsRenewedInAMove(t *testing.T) {
 	})
 }
 
-func TestTheDeadAskNobodyToGiveUp(t *testing.T) {
+func TestADeadWaiterAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Silent: true})
@@ -169,7 +169,7 @@ func (p *process) upgrades(h store.Hold, turn int32) {
 }
 
 // Each once for each upgrade; who upgrades is not called itself, and what failed is made up for.
-func TestAnUpgradeThatAsksCallsTheOtherHolders(t *testing.T) {
+func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
@@ -217,7 +217,7 @@ func TestAnUpgradeThatAsksCallsTheOtherHolders(t *testing.T) {
 }
 
 // Of who upgrades the first that asks is behind itself.
-func TestTheDeadAskNobodyThatUpgradesToGiveUp(t *testing.T) {
+func TestADeadWaiterAsksNoUpgraderToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Silent: true})
@@ -235,7 +235,7 @@ func TestTheDeadAskNobodyThatUpgradesToGiveUp(t *testing.T) {
 }
 
 // Nor does an upgrade whose owner has died ask.
-func TestTheDeadWhoUpgradeAskNobodyToGiveUp(t *testing.T) {
+func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Silent: true})
@@ -300,22 +300,22 @@ func startPausing(t *testing.T) (b *pausing, p, q *process, asks func() store.Cl
 	b = &pausing{Client: m.Client()}
 	p, q = startOn(t, b.Client, b, true), start(t, m, true)
 	q.all(recordtest.Lost, recordtest.OpCall)
-	told := func() int {
+	reported := func() int {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return len(p.notifications)
 	}
 	return b, p, q, func() store.Claim {
 		t.Helper()
-		before, c := told(), q.claim(asking)
+		before, c := reported(), q.claim(asking)
 		q.waits(c)
-		until(t, "the holder is told", func() bool { return told() > before })
+		until(t, "the holder is told", func() bool { return reported() > before })
 		return c
 	}
 }
 
 // Another begins to ask after a renewal has read, or written, and before that is told.
-func TestWhoIsNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
+func TestAHolderNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
 	t.Parallel()
 	for _, op := range []recordtest.Op{recordtest.OpLoad, recordtest.OpSwap} {
 		b, p, q, asks := startPausing(t)
@@ -333,7 +333,7 @@ func TestWhoIsNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
 }
 
 // Law 15. Another calls after a renewal, or an ask, has written, and before that is told. The session hears of the call meanwhile.
-func TestWhoIsCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
+func TestAHolderCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	for _, asks := range []bool{false, true} {
 		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
@@ -363,7 +363,7 @@ func TestWhoIsCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
 }
 
 // Another begins to ask after a claim was granted, and before its owner is told that.
-func TestWhoIsNotifiedBeforeItIsToldOfItsGrantReadsWhyItIsAskedToGiveUp(t *testing.T) {
+func TestAHolderNotifiedBeforeItsGrantReadsTheRequest(t *testing.T) {
 	t.Parallel()
 	b, p, _, asks := startPausing(t)
 	p.releases(p.takes(p.claim())) // so it writes with the first request

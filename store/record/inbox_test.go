@@ -14,7 +14,7 @@ import (
 
 // Who asks writes on the record alone where that is enough, and so may come before one whose note is in the
 // inbox. But a process that takes the name and gives it back again and again does not keep the other out.
-func TestNobodyIsPassedByTwoHoldsThatCameLater(t *testing.T) {
+func TestNoWaiterIsOvertakenByTwoLaterHolds(t *testing.T) {
 	t.Parallel()
 	for _, peeks := range []bool{true, false} {
 		t.Run(fmt.Sprintf("peeks_%v", peeks), func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestNobodyIsPassedByTwoHoldsThatCameLater(t *testing.T) {
 }
 
 // In a crowd each leaves it to the others to take in the notes; but if nobody holds the name there is nobody who gives it back.
-func TestWhoFindsTheNameFreeTakesInAllAtOnce(t *testing.T) {
+func TestAClaimOnAFreeNameTakesInAllNotesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, holder, _, c, answered, reads := resting(t, terse, true)
@@ -66,7 +66,7 @@ func TestWhoFindsTheNameFreeTakesInAllAtOnce(t *testing.T) {
 }
 
 // Of a crowd it is for one to take in all.
-func TestWhoseNoteIsTheOldestTakesInAll(t *testing.T) {
+func TestTheOldestNotesOwnerTakesInAllNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(terse)

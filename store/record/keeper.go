@@ -83,7 +83,7 @@ func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*
 		if !was.State().Suspect {
 			return was, nil
 		}
-		ttl = was.TTL // else it could end before its owner was told
+		ttl = was.TTL // otherwise it could end earlier than its owner learned
 	}
 	sess, err := s.sessions.Present(ctx, ttl)
 	if err != nil && was != nil && was.TTL >= h.TTL {
@@ -95,8 +95,8 @@ func (s *Store) sessionFor(ctx context.Context, m *localClaim, h *store.Hold) (*
 	return sess, s.moves(ctx, m, was, sess)
 }
 
-// waitInTime waits for the renewal of the session that a hold has just gone into, but for no more than half of what is left of the one
-// before: its owner has to hear in time that it lasts for longer.
+// waitInTime waits for the renewal of the session that a hold has just moved into, but for at most half of what
+// is left of the previous one: its owner has to learn in time that the hold lasts longer.
 func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Session, f *session.Flight) session.State {
 	s.mu.Lock()
 	was := (*session.Session)(nil)
@@ -117,7 +117,7 @@ func (s *Store) waitInTime(ctx context.Context, m *localClaim, sess *session.Ses
 var errNeedsKeep = errors.New("the minimum hold has not begun")
 
 // beginKeep begins the minimum hold of a claim whose owner shows its token for the first time.
-// The zero ID: there is none, or nothing is left of it, or it has begun.
+// The zero ID: there is no minimum hold, or nothing is left of it, or it has begun.
 func (s *Store) beginKeep(ctx context.Context, m *localClaim) (id session.ID, err error) {
 	if m == nil || !s.traits.bySession() {
 		return id, nil

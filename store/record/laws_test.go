@@ -54,7 +54,7 @@ func TestAGrantLastsNoLongerThanItsSession(t *testing.T) {
 }
 
 // Law 2.
-func TestASessionThatRanOutIsOverForAllItsClaims(t *testing.T) {
+func TestAnExpiredSessionEndsAllItsClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -92,7 +92,7 @@ func TestASessionThatRanOutIsOverForAllItsClaims(t *testing.T) {
 }
 
 // Law 2.
-func TestNobodyIsPassedOverWhoseSessionWasNotMadeOver(t *testing.T) {
+func TestNoEntryIsSkippedBeforeItsSessionIsFinal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -113,7 +113,7 @@ func TestNobodyIsPassedOverWhoseSessionWasNotMadeOver(t *testing.T) {
 // The comparison with the rule ends all sessions of a process at one moment. Who trusts for a second
 // that one of them lives, and has heard that another has ended, grants what the dead waited for: then the
 // lock delay of that blocks the name, as it does after any hold whose owner has died.
-func TestWhoTrustsNoLifePassesOverAllThatEndedAtOneMoment(t *testing.T) {
+func TestAFullCheckSkipsAllThatEndedAtOneMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Silent: true})
@@ -150,7 +150,7 @@ func TestAnAnswerIsNeverWhatIsRemembered(t *testing.T) {
 }
 
 // Law 2. A session of which it is known that it lives is not passed over, even if it has less left than the record's clock can tell.
-func TestASessionWithAMomentLeftIsNotPassedOver(t *testing.T) {
+func TestASessionWithAMomentLeftIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]int64{-time.Second: 0, -time.Nanosecond: 0, 0: 0, 1: 1, 999: 1, time.Microsecond: 1, time.Microsecond + 1: 2, time.Second: 1e6} {
 		if have := record.LeftForTest(d); have != want {
@@ -182,7 +182,7 @@ func TestALostRaceIsNoOutage(t *testing.T) {
 }
 
 // Law 7. Whoever waits is to go on, so it has to know an outage from a crowd.
-func TestAnAskThatLosesAllRacesSaysThatTheServerAnswers(t *testing.T) {
+func TestAnAskThatLosesAllRacesIsContended(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answers=%t", answers), func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestAHoldLeavesTheShortSessionWithItsFirstRenewal(t *testing.T) {
 
 // While the server does not answer for the name, but for the sessions, a hold that is on its way from
 // one to the other is renewed in both, and no longer than either lasts.
-func TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions(t *testing.T) {
+func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for fate, broken := range map[recordtest.Fate]bool{recordtest.Lost: false, recordtest.Unanswered: true} {
@@ -281,7 +281,7 @@ func TestAHoldWhoseMoveIsNotAnsweredIsRenewedInBothSessions(t *testing.T) {
 }
 
 // Law 10.
-func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheShortSession(t *testing.T) {
+func TestAHoldWithAnUnansweredMoveEndsWithTheShortSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -302,7 +302,7 @@ func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheShortSession(t *testing.T) {
 }
 
 // Law 10.
-func TestAHoldWhoseMoveWasNotAnsweredEndsWithTheLongSession(t *testing.T) {
+func TestAHoldWithAnUnansweredMoveEndsWithTheLongSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -335,7 +335,7 @@ func TestAMinimumHoldNeedsNoClockOfTheServer(t *testing.T) {
 }
 
 // Law 5: who begins with a write on a name that it knows nothing of has heard of the server's clock of late.
-func TestWhoHasHeardNoClockOfLateReadsFirst(t *testing.T) {
+func TestAStoreWithoutARecentClockReadsFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

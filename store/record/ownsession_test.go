@@ -20,7 +20,7 @@ func grantedBeforeAnother(p, q, r *process) store.Hold {
 
 // A hold that was waited for goes into the long session with its first renewal, which the
 // record has not named before. Nobody has to be asked about that one.
-func TestNobodyIsAskedWhetherItsOwnSessionLives(t *testing.T) {
+func TestAProcessDoesNotCheckItsOwnSession(t *testing.T) {
 	for _, k := range servers {
 		if k.name == "terse" { // which does not tell what it wrote, so it is read
 			continue

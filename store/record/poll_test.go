@@ -84,7 +84,7 @@ func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
 }
 
 // Law 6: only what was written is granted.
-func TestAPollThatFindsRoomIsNoGrant(t *testing.T) {
+func TestAPollOfAFreeNameIsNoGrant(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		h := q.takes(q.claim())
@@ -140,7 +140,7 @@ func TestPollsKeepThePosition(t *testing.T) {
 }
 
 // Law 3: an ask that was not answered is asked again.
-func TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk(t *testing.T) {
+func TestAPollAfterAnUnansweredAskSparesNoAsk(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
 		q.takes(q.claim())
@@ -159,7 +159,7 @@ func TestAPollAfterAnAskThatWasNotAnsweredSparesNoAsk(t *testing.T) {
 }
 
 // Only an ask calls the holders that it asks to give up.
-func TestAPollOfWhoHasNotCalledTheHoldersSparesNoAsk(t *testing.T) {
+func TestAPollBeforeCallingTheHoldersSparesNoAsk(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
 		p.takes(p.claim())
@@ -212,7 +212,7 @@ func TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile(t *testing.T) {
 }
 
 // While a name goes from hand to hand, who polls asks only after a moment whether its newest holder lives, and who gives back asks of nobody.
-func TestWhoPollsWhileANameIsPassedOnAsksForNoLife(t *testing.T) {
+func TestAPollDuringHandOversChecksNoSession(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		h, second, third := p.takes(p.claim()), q.claim(), r.claim()
@@ -228,7 +228,7 @@ func TestWhoPollsWhileANameIsPassedOnAsksForNoLife(t *testing.T) {
 }
 
 // The server's clock is set back, so whoever is granted the name is so in the future: nobody takes that for a moment ago.
-func TestADeadHolderIsFoundThoughTheClockWasSetBack(t *testing.T) {
+func TestADeadHolderIsFoundAfterAClockSetBack(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		h, second, third := p.takes(p.claim()), q.claim(), r.claim()
@@ -253,7 +253,7 @@ func TestADeadHolderIsFoundThoughTheClockWasSetBack(t *testing.T) {
 }
 
 // Of who was not asked about it is not known when it ends.
-func TestWhatEndsNobodyKnowsWhenIsNotTold(t *testing.T) {
+func TestAnUnknownEndIsNotReturned(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		slot := func(c *store.Claim) { c.Limit, c.Weight = store.Full, store.Upgradeable }
@@ -277,7 +277,7 @@ func TestWhatEndsNobodyKnowsWhenIsNotTold(t *testing.T) {
 }
 
 // Without a clock of the server nobody knows how long a name is held.
-func TestWhoPollsWithoutAClockAsksWhetherTheHolderLives(t *testing.T) {
+func TestAPollWithoutAClockChecksTheHoldersSession(t *testing.T) {
 	bubble(t, recordtest.Options{Quiet: true, Silent: true, Blind: true}, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		p.takes(p.claim())
@@ -287,7 +287,7 @@ func TestWhoPollsWithoutAClockAsksWhetherTheHolderLives(t *testing.T) {
 }
 
 // Who has had a name for longer grants nobody dead.
-func TestWhoGivesBackAfterAWhileAsksWhetherTheNextLives(t *testing.T) {
+func TestALateReleaseChecksTheNextWaitersSession(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		h, last := p.takes(p.claim()), r.claim()
@@ -304,7 +304,7 @@ func TestWhoGivesBackAfterAWhileAsksWhetherTheNextLives(t *testing.T) {
 }
 
 // A try is not made again, so it asks.
-func TestATryWhileANameIsPassedOnAsksWhetherTheHolderLives(t *testing.T) {
+func TestATryDuringHandOversChecksTheHoldersSession(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		p.takes(p.claim())
@@ -317,7 +317,7 @@ func TestATryWhileANameIsPassedOnAsksWhetherTheHolderLives(t *testing.T) {
 }
 
 // The dead are found all the same: those that were granted in a moment, and those that hold for longer at once.
-func TestTheDeadAreFoundWhileANameIsPassedOn(t *testing.T) {
+func TestDeadProcessesAreFoundDuringHandOvers(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, r := next(), next()
 		h, last := p.takes(p.claim()), r.claim()
@@ -337,7 +337,7 @@ func TestTheDeadAreFoundWhileANameIsPassedOn(t *testing.T) {
 	})
 }
 
-func TestADeadHolderIsFoundWhileOthersPassTheNameOn(t *testing.T) {
+func TestADeadHolderIsFoundDuringHandOvers(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r, z := next(), next(), next(), next()
 		slot := func(c *store.Claim) { c.Limit, c.Weight = 2, 1 }
@@ -371,7 +371,7 @@ func TestADeadWaiterWithALockDelayIsNotGranted(t *testing.T) {
 }
 
 // Who loses the race for a name that was free has to wait as a rule: it begins a session for that, and leaves a note without reading again.
-func TestWhoLosesTheRaceForAFreeNameLeavesANote(t *testing.T) {
+func TestALostRaceForAFreeNameLeavesANote(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
 		var all []recordtest.Op

@@ -176,14 +176,14 @@ func (p *process) isTold(id store.ID, token int64) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	told := int64(-1)
+	reported := int64(-1)
 	for _, n := range p.notifications {
 		if n.ID == id {
-			told = n.Token
+			reported = n.Token
 		}
 	}
-	if told != token {
-		p.t.Errorf("told of token %d, want %d (-1: not told)", told, token)
+	if reported != token {
+		p.t.Errorf("told of token %d, want %d (-1: not told)", reported, token)
 	}
 }
 

@@ -61,9 +61,9 @@ func (s *records) begin(ctx context.Context, n *name) error {
 	return s.load(ctx, n, p.Peek, false)
 }
 
-// takesInFirst has what is known tell who waits in the inbox, where a batch does more than ask. Whoever asks may write on
-// the record alone, and so come before one whose note is in the inbox; but each that is granted gives back, and whoever
-// gives back takes in first who has come by then. So nobody is passed by more than one hold that came later.
+// takesInFirst has the inbox read, if a batch does more than ask. An ask may write on the record alone, and so
+// come before a claim whose note is in the inbox. But each granted claim is released, and a release first takes
+// in the notes that have come by then. So no waiter is overtaken by more than one later hold.
 func (s *records) takesInFirst(ctx context.Context, n *name) error {
 	if n.now.inbox || !slices.ContainsFunc(n.doing, func(o *op) bool { return !o.asks }) { //mutant:record-gives-back-unread
 		return nil
@@ -74,7 +74,8 @@ func (s *records) takesInFirst(ctx context.Context, n *name) error {
 		if oldest, err := p.Oldest(ctx, n.at); err != nil {
 			return err
 		} else if len(oldest.Data) == 0 {
-			// Nobody waits. The record was read before, so this serves for a write that depends on it only (law 11).
+			// There is no waiter. The record was read before, so this serves only for a write that depends on it
+			// (law 11).
 			n.now.inbox, n.now.fresh = true, false
 			return nil
 		}
@@ -82,7 +83,7 @@ func (s *records) takesInFirst(ctx context.Context, n *name) error {
 	return s.load(ctx, n, s.b.Load, true)
 }
 
-// load reads the record, and the inbox if that request tells it.
+// load reads the record, and the inbox if that request returns it.
 func (s *records) load(ctx context.Context, n *name, by func(context.Context, string) (Record, error), inbox bool) error {
 	sent := store.Now()
 	r, err := s.readBy(ctx, n.at, by)
@@ -157,7 +158,8 @@ func (s *records) look(ctx context.Context, at string, ask func(*view)) (*view, 
 // wholly has it known of all entries whether they live.
 func wholly(v *view) { v.all = true }
 
-// viewOf is what a record says; ask says of which entries it matters whether they live.
+// viewOf is the view of a record; ask says for which entries it matters whether they
+// are alive.
 func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
 	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
 		v.reads = true
@@ -175,14 +177,14 @@ type applied struct {
 	*view
 	granted []store.Notification // others that were granted, of this process too
 	ahead   []Notification
-	taken   []store.ID // claims of which notes were taken in
-	told    []error    // by operation
+	taken   []store.ID // claims whose notes were taken in
+	results []error    // by operation
 	data    []byte     // the stored form
 }
 
-// apply runs the operations on a record. Of each session that matters and was not heard
-// of for a while it is asked whether it lives, and then all is done again: who is
-// passed over has ended for good, by a request before the one that writes (law 2).
+// apply runs the operations on a record. It checks each session that matters and was
+// not seen for a while, and then does all again: skipped entries have ended for good,
+// by a request before the one that writes (law 2).
 func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op) (*applied, error) {
 	for asked := map[session.ID]bool{}; ; {
 		v, err := decode(rec.Data, s.present())
@@ -195,12 +197,12 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
 		before := v.neighbors()
 		v.settle()
-		a := &applied{view: v, told: make([]error, len(batch))}
+		a := &applied{view: v, results: make([]error, len(batch))}
 		granted, taken := v.takeIn()
 		were := slices.Clone(v.q.Entries)
 		for i, o := range batch {
 			var change queue.Change
-			change, a.told[i] = o.apply(v)
+			change, a.results[i] = o.apply(v)
 			granted = append(granted, change.Woken...)
 		}
 		gone := map[store.ID]bool{} // they were in the record or the inbox, and are not any more
@@ -212,7 +214,7 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 		}
 		for _, h := range granted {
 			asks := slices.ContainsFunc(batch, func(o *op) bool { return o.claim != nil && o.claim.ID == h.ID })
-			if !asks && !gone[h.ID] { // who asks is told by the answer
+			if !asks && !gone[h.ID] { // the asking caller gets the answer
 				a.granted = append(a.granted, h)
 			}
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// longest bounds one request to the server: one that hangs answers none. All operations
-// may be repeated. Tests replace it.
+// longest bounds one request to the server: a hung one is never answered. All
+// operations may be repeated. Tests replace it.
 var longest = 4 * time.Second
 
 // A Store is a [store.Store] on a Backend: also a Poller, an Inspector and a Checker.
@@ -35,7 +35,7 @@ type Store struct {
 	settling bool                     // nothing is taken out meanwhile
 	claims   map[store.ID]*localClaim // of this process
 	process  store.Process            // whose notifications are delivered
-	sink     func(store.Notification) // nil: nobody watches
+	sink     func(store.Notification) // nil: not watched
 	sweepAt  store.Instant            // the next sweep
 }
 
@@ -60,7 +60,7 @@ func New(b Backend) *Store {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.records = &records{
 		b: b, traits: s.traits, reportsEnd: b.SessionTraits().ReportsEnd, sessions: s.sessions, ctx: s.ctx,
-		elsewhere: s.elsewhere, told: s.told, names: map[string]*name{},
+		elsewhere: s.elsewhere, deliver: s.deliver, names: map[string]*name{},
 	}
 	s.sweepAt = store.Now().Add(sweepEvery)
 	if rand.N(sweepOdds) == 0 {
@@ -100,8 +100,8 @@ func (s *Store) Check(ctx context.Context) []store.Finding { return s.b.Check(ct
 // were detached. It does no I/O. It is for tests that end them on the server; then [Store.Settle] follows.
 func (s *Store) Sessions() []session.ID { return s.sessions.IDs() }
 
-// Settle renews all sessions, so that the store hears which of them have ended, and then takes out what
-// they kept, as if it had heard of all at one moment.
+// Settle renews all sessions, so that the store learns which of them have ended, and then removes their
+// entries, as if all had ended at one moment.
 func (s *Store) Settle(ctx context.Context) error {
 	s.mu.Lock()
 	s.settling = true
@@ -146,7 +146,7 @@ func (s *Store) Close() error {
 	return s.b.Close()
 }
 
-// poke has what is due looked at anew. It may be called with any lock held.
+// poke has due work checked again. It may be called with any lock held.
 func (s *Store) poke() {
 	select {
 	case s.wake <- struct{}{}:

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	maxNames = 10_000 // names that are remembered while nobody uses them
+	maxNames = 10_000 // unused names that are remembered
 	maxBatch = MaxNotes
 )
 
@@ -24,8 +24,8 @@ type records struct {
 	reportsEnd bool // of sessions
 	sessions   *session.Set
 
-	elsewhere func(*applied) []Notification       // what a write tells other processes
-	told      func(*applied, store.Instant, bool) // what a record tells this one
+	elsewhere func(*applied) []Notification       // the notifications of a write for other processes
+	deliver   func(*applied, store.Instant, bool) // passes a record to this process
 
 	ctx   context.Context // of all that outlives a call, ended by Close
 	tasks sync.WaitGroup
@@ -35,7 +35,7 @@ type records struct {
 	names   map[string]*name
 	trip    time.Duration // the measured round trip
 	clock   int64         // the server's, in microseconds
-	clockAt store.Instant // when it was at least that; 0: never heard
+	clockAt store.Instant // when it was at least that; 0: unknown
 }
 
 // A name is what this process knows of one, and what it is about to do to it. The
@@ -49,7 +49,7 @@ type name struct {
 	rested  store.Instant // when that had nothing to do any more
 	waiting []*op         // for the worker
 	batch   []*op         // that the worker has
-	left    int           // of the batch: nobody waits for them any more
+	left    int           // of the batch: their callers have left
 	crowd   int           // how many held or waited when that was last seen
 	cancel  context.CancelFunc
 
@@ -57,8 +57,8 @@ type name struct {
 	doing   []*op             // its copy of the batch
 	base    base              // the record, as it is remembered
 	now     base              // the same, while a batch is done
-	pending *string           // the version that a swap of ours depends on that was not answered (law 3)
-	late    []late            // joins of ours that were not answered: they may be done until they are void
+	pending *string           // the version that an unanswered swap of this process depends on (law 3)
+	late    []late            // unanswered joins of this process: they may be done until they are void
 	noted   map[store.ID]bool // claims of this process whose note is in the inbox, as far as we know
 	met     bool              // it was read or written before
 }
@@ -69,7 +69,7 @@ type base struct {
 	Record
 	known bool
 	inbox bool          // the inbox is known, too
-	sent  store.Instant // when the request was sent that told it
+	sent  store.Instant // when the request that returned it was sent
 	fresh bool          // it was read for the batch
 	lost  bool          // it is not the newest any more: of use for a note only
 }
@@ -87,13 +87,13 @@ type op struct {
 	at      string // the name
 	apply   func(*view) (queue.Change, error)
 	ctx     context.Context // of the caller, who may leave
-	gives   bool            // it makes room for others: it goes first, and waits less
+	gives   bool            // it frees the name for others: it goes first, and waits less
 	asks    bool            // it is an ask
 	again   bool            // … of a claim that may be in the record
 	claim   *store.Claim    // of an ask that may wait: it may be left as a note
 	short   *session.Session
 	insists bool     // its claim is to be in the record: a note is not enough
-	ahead   int      // how many were ahead of that, as apply has found
+	ahead   int      // how many were ahead of it, by apply
 	looks   bool     // it finds out whether its claim is in the record, and does no more
 	finds   store.ID // nothing may be left of this claim, not even a note
 
@@ -101,7 +101,7 @@ type op struct {
 	begun  bool  // the worker has it
 	left   bool  // its caller does not wait any more
 	fresh  bool  // what apply was given was read for it
-	told   error // of apply
+	result error // of apply
 	err    error // why it may not have been done
 	rests  bool  // its claim is in the inbox only
 	noted  bool  // a note of it was left
@@ -145,9 +145,10 @@ func (s *records) roundTrip() time.Duration {
 	return min(max(s.trip, 50*time.Microsecond), time.Second)
 }
 
-// present is the server's clock, as far as we know, and never ahead of it (law 5):
-// what it showed when we heard, and what has passed since by our own. Without such a
-// clock it is the wall clock, and nothing but what people see depends on it.
+// present is this process's estimate of the server's clock, never ahead of it (law
+// 5): the time that it returned, plus the time passed since by the local clock.
+// Without such a clock it is the wall clock, and nothing but what people see depends
+// on it.
 func (s *records) present() queue.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,22 +159,22 @@ func (s *records) present() queue.Time {
 	return queue.Time{Clock: us, Wall: us}
 }
 
-// The answer that tells most is the nearest to the server's clock for clockBest; what comes later is heeded even if it tells less: our
-// clock drifts, and that of the server may be set. Who has heard none for clockTrusted reads before it writes.
+// The answer with the largest time is the nearest to the server's clock for clockBest; later answers count even
+// with a smaller time: the local clock drifts, and the server's may be set. Without an answer for clockTrusted a
+// write is preceded by a read.
 const (
 	clockBest    = time.Second
 	clockTrusted = time.Minute
 )
 
-// clockKnown reports whether the server has told its clock of late.
+// clockKnown reports whether the server has returned its clock recently.
 func (s *records) clockKnown() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clockAt != 0 && store.Now() < s.clockAt.Add(clockTrusted) //mutant:record-clock-is-old
 }
 
-// hear notes what the server's clock showed in an answer that was heard at an
-// instant.
+// hear notes the server's clock in an answer that arrived at an instant.
 func (s *records) hear(now int64, heard store.Instant) {
 	if now == 0 {
 		return

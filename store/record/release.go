@@ -21,7 +21,7 @@ func (s *Store) Release(ctx context.Context, h store.Hold) error {
 	why, given := s.isGone(m), false
 	if m != nil {
 		s.mu.Lock()
-		m.waits, m.heard = false, nil                                    // who has begun to give up is granted nothing (law 6)
+		m.waits, m.heard = false, nil                                    // a claim that is being given up is granted nothing (law 6)
 		given = h.Token != 0 && m.back != nil && m.back.Token == h.Token //mutant:record-release-repeated-is-another
 		s.mu.Unlock()
 	}
@@ -122,7 +122,8 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	if len(b.Reason) > store.MaxReason {
 		return fmt.Errorf("%w: the reason has %d bytes, at most %d are allowed", store.ErrInvalid, len(b.Reason), store.MaxReason)
 	}
-	// Its owner is called before anybody else gets in (law 14), so that a break that was not answered can be repeated until it is.
+	// Its owner is called before another claim is granted (law 14), so that an unanswered break can be repeated
+	// until it is answered.
 	mark := b
 	mark.Now = false //mutant:record-break-drops-first
 	in, err := s.breaks(ctx, &mark)
@@ -131,7 +132,7 @@ func (s *Store) BreakHold(ctx context.Context, b store.Break) error {
 	}
 	if err == nil && b.Now {
 		if _, err = s.breaks(ctx, &b); errors.Is(err, store.ErrLost) {
-			err = nil // it has gone meanwhile //mutant:record-break-gone-meanwhile
+			err = nil // it has ended meanwhile //mutant:record-break-gone-meanwhile
 		}
 	}
 	return s.failed("break", b.Name, err)

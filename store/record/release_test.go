@@ -10,7 +10,7 @@ import (
 )
 
 // Nobody repeats it: its process does, as its owner said it. So there is no lock delay, as after a crash.
-func TestAReleaseThatWasNotAnsweredKeepsTheMinimumHoldThoughNobodyRepeatsIt(t *testing.T) {
+func TestAnUnansweredReleaseKeepsTheMinimumHold(t *testing.T) {
 	t.Parallel()
 	const keep, delay = 5 * time.Second, time.Minute
 	synctest.Test(t, func(t *testing.T) {

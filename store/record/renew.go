@@ -15,8 +15,8 @@ import (
 )
 
 // Renew implements [store.Store]: one renewal of each session that has any of the holds. A
-// record is read only if something may have become of the hold, which the call counter
-// of its session tells, and written only with what its owner tells anew.
+// record is read only if the hold may have changed, which the call counter of its session
+// shows, and written only with new values of its owner.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	out := make([]store.Renewal, len(holds))
 	if err := ctx.Err(); err != nil {
@@ -63,8 +63,8 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Renewal {
 	return out
 }
 
-// leaving are the names of which each hold is to leave its session now. They need no answer of any session, and may have no time for
-// those that others need.
+// leaving are the names whose holds are all to leave their sessions now. They need no answer of any session, and
+// may have no time to wait for the others' answers.
 func (s *Store) leaving(holds []store.Hold, out []store.Renewal) map[string][]int {
 	leave, stay := map[string][]int{}, map[string]bool{}
 	s.mu.Lock()
@@ -110,8 +110,8 @@ func (s *Store) renewSessions(ctx context.Context, holds []store.Hold, leave map
 	session.RenewAll(ctx, all)
 }
 
-// unchanged is the renewal of a hold with whose record there is nothing to be done: its
-// session was renewed since this renewal began, and nobody has called. asked: a waiter may ask to give it up.
+// unchanged is the renewal of a hold whose record need not be read or written: its session was renewed since
+// this renewal began, and was not called. asked: a waiter may ask to give it up.
 func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, asked, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +132,8 @@ func (s *Store) unchanged(h *store.Hold, began store.Instant) (r store.Renewal, 
 	return m.renewedBy(h, st.Lasts, st.Renewed), m.asked, true
 }
 
-// why has a renewal of a hold that stands tell why a waiter asks to give it up. It writes nothing, and what fails is for the
-// next renewal: so no hold is lost by being asked.
+// why adds to a successful renewal the reason why a waiter asks to give the hold up. It writes nothing, and a
+// failure is left to the next renewal: so no hold is lost by being asked.
 func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.Renewal, began store.Instant) store.Renewal {
 	var now store.Renewal
 	if _, err := s.records.look(ctx, h.Name, func(v *view) {
@@ -145,13 +145,13 @@ func (s *Store) why(ctx context.Context, m *localClaim, h *store.Hold, r store.R
 	r.GiveUp = now.GiveUp
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.told.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
+	m.returned.GiveUp, m.asked = r.GiveUp, r.GiveUp != "" || m.askedAt >= began //mutant:record-asked-while-it-reads-why
 	return r
 }
 
-// stillMoving is the renewal of a hold whose move to a longer session was not answered, and is not now: whichever
-// of the two keeps it, it lasts as long as both do, if both were renewed since this renewal began, and nobody has
-// called either. If another server may have forgotten it, it was read since as well (law 15).
+// stillMoving is the renewal of a hold whose move to a longer session is still unanswered: whichever of the two
+// keeps it, it lasts as long as both do, if both were renewed since this renewal began, and neither was called.
+// If another server may have forgotten it, it was read since as well (law 15).
 func (s *Store) stillMoving(m *localClaim, h *store.Hold, began store.Instant, why error) (r store.Renewal, ok bool) {
 	if m == nil || errors.Is(why, store.ErrLost) || store.Definite(why) {
 		return r, false
@@ -198,7 +198,7 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	}
 	if adopts && m != nil {
 		s.mu.Lock()
-		m.reads = true // only a reading tells whether it has another id //mutant:record-handed-on-is-read
+		m.reads = true // only a read shows whether it has another id //mutant:record-handed-on-is-read
 		s.mu.Unlock()
 	}
 	if adopts && h.NewID.Process() == (store.Process{}) {
@@ -252,15 +252,15 @@ func (s *Store) renewOne(ctx context.Context, h *store.Hold, began store.Instant
 	out := got.r
 	out.TTL, out.From = min(h.TTL, st.Lasts), st.Renewed
 	m.waits, m.calls, m.reads, m.ends = false, calls, got.reads, max(m.ends, store.Now().Add(h.TTL)) //mutant:record-called-while-it-renews
-	m.asked = out.GiveUp != "" || m.askedAt >= began                                                 // so it is told when nobody asks any more //mutant:record-asked-reads-on
-	m.owner, m.used, m.token, m.told = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
+	m.asked = out.GiveUp != "" || m.askedAt >= began                                                 // so its owner learns when no one asks any more //mutant:record-asked-reads-on
+	m.owner, m.used, m.token, m.returned = cmp.Or(h.Owner, m.owner), max(m.used, h.Used, h.Token), h.Token, out
 	s.poke()
 	return out
 }
 
-// show writes a renewal. The minimum hold of a hold that comes from another process and was not
-// shown there begins now: how long ago it was granted nobody here knows. What comes from a process that may have
-// it still gets its new id first, and goes to another session once its own was called (law 14).
+// show writes a renewal. The minimum hold of a hold that comes from another process and was not shown there
+// begins now: the time of its grant is unknown here. A hold from a process that may still have it gets its new
+// id first, and goes to another session once its own was called (law 14).
 func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept session.ID, got *renewing) error {
 	for called := (session.ID{}); ; {
 		err := s.records.do(ctx, s.renewal(h, in, kept, called, m == nil, got))
@@ -279,7 +279,7 @@ func (s *Store) show(ctx context.Context, m *localClaim, h *store.Hold, in, kept
 	}
 }
 
-// renewal writes what the owner of a hold tells, and the session that keeps it from now on.
+// renewal writes the values of a hold's owner, and the session that keeps it from now on.
 func (s *Store) renewal(h *store.Hold, in, kept, called session.ID, adopted bool, got *renewing) *op {
 	o := &op{at: h.Name}
 	o.apply = func(v *view) (change queue.Change, err error) {
@@ -346,7 +346,7 @@ func (s *Store) Change(ctx context.Context, h store.Hold, turn int32, weight int
 	}
 	if m != nil {
 		s.mu.Lock()
-		m.reads = true // its next renewal tells how it stands
+		m.reads = true // its next renewal finds its state
 		s.mu.Unlock()
 	}
 	var a store.Answer
@@ -374,10 +374,11 @@ func (m *localClaim) tellsAnew(h *store.Hold) bool {
 		h.NewID != (store.ID{}) || h.Used > m.used || h.Owner != "" && h.Owner != m.owner
 }
 
-// renewedBy is the renewal of a hold that sessions keep, as it stood when its owner was told last. Store.mu is held.
+// renewedBy is the renewal of a hold that sessions keep, with the state last returned to its owner. Store.mu is
+// held.
 func (m *localClaim) renewedBy(h *store.Hold, lasts time.Duration, from store.Instant) store.Renewal {
 	m.ends = max(m.ends, store.Now().Add(h.TTL)) //mutant:record-renewed-hold-is-taken-out
-	r := m.told
+	r := m.returned
 	r.TTL, r.From = min(h.TTL, lasts), from
 	return r
 }

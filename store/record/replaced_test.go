@@ -57,7 +57,7 @@ func (p *process) lives(d time.Duration, waiting []store.Claim, holds ...store.H
 }
 
 // A replica that had not received a release takes the place of the server. What its process holds beside it stays.
-func TestAHoldThatAnotherServerBringsBackComesFree(t *testing.T) {
+func TestAHoldRestoredByAnotherServerIsFreed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
 		h, stays := p.takes(p.claim()), p.takes(p.claim(named("stays")))
@@ -76,7 +76,7 @@ func TestAHoldThatAnotherServerBringsBackComesFree(t *testing.T) {
 }
 
 // The same with a position, beside another of its process, which is kept.
-func TestAPositionThatAnotherServerBringsBackComesFree(t *testing.T) {
+func TestAPositionRestoredByAnotherServerIsFreed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
 		h, other := q.takes(q.claim()), q.takes(q.claim(named("other")))
@@ -100,7 +100,7 @@ func TestAPositionThatAnotherServerBringsBackComesFree(t *testing.T) {
 }
 
 // A replica that had not received a grant takes the place of the server: somebody else may be granted the name.
-func TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal(t *testing.T) {
+func TestAHoldThatANewServerForgotIsLostAtRenewal(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
 		stays := p.takes(p.claim(named("stays")))
@@ -121,7 +121,7 @@ func TestAHoldThatAnotherServerHasForgottenIsLostWithTheNextRenewal(t *testing.T
 }
 
 // Whatever becomes of the writes that have a hold go into another session: its lease is what its owner is told.
-func TestAHoldIsKeptThoughItsServerIsReplacedAndNothingIsAnswered(t *testing.T) {
+func TestAHoldIsKeptIfANewServerAnswersNothing(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []recordtest.Fate{recordtest.Lost, recordtest.Unanswered, recordtest.Late, recordtest.Hangs} {
 		eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -150,7 +150,7 @@ func TestAHoldIsKeptThoughItsServerIsReplacedAndNothingIsAnswered(t *testing.T) 
 }
 
 // As long as nobody can read whether a hold is there, its renewals are none, whatever becomes of the sessions.
-func TestAHoldThatCannotBeReadOnTheServerThatFollowsIsNotRenewed(t *testing.T) {
+func TestAHoldUnreadableOnTheNewServerIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
 		stays := p.takes(p.claim(named("stays")))
@@ -176,7 +176,7 @@ func TestAHoldThatCannotBeReadOnTheServerThatFollowsIsNotRenewed(t *testing.T) {
 }
 
 // A hold that has no other session to go into stays where it is, and is kept there.
-func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T) {
+func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
 		stays := p.takes(p.claim(named("stays")))
@@ -193,7 +193,7 @@ func TestAHoldIsKeptThoughNoSessionCanBeBegunOnTheServerThatFollows(t *testing.T
 }
 
 // Each of two servers that take turns is another one: what is held is kept, and what was given back comes free.
-func TestAHoldIsKeptThoughItsServerIsReplacedAgainAndAgain(t *testing.T) {
+func TestAHoldIsKeptIfItsServerIsReplacedRepeatedly(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
 		h, stays := p.takes(p.claim()), p.takes(p.claim(named("stays")))

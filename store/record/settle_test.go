@@ -26,7 +26,7 @@ func (b answersLate) Renew(ctx context.Context, id session.ID) (int64, error) {
 }
 
 // A renewal on its way when the sessions end may have been done before: what it tells is no news of the end.
-func TestSettleHearsOfSessionsThatEndedBesideTheirRenewal(t *testing.T) {
+func TestSettleLearnsOfSessionsThatEndedDuringARenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

@@ -66,7 +66,7 @@ func (p *process) keeps(d time.Duration, holds ...store.Hold) {
 }
 
 // Whoever has one session of a process locked, and then the next, and so on: what it holds is kept.
-func TestAHoldIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
+func TestAHoldIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h, other := p.takes(p.claim()), p.takes(p.claim(named("other")))
@@ -88,7 +88,7 @@ func TestAHoldIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
 }
 
 // The same with what waits, which asks now and then.
-func TestAPositionIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
+func TestAPositionIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h := q.takes(q.claim())
@@ -118,7 +118,7 @@ func TestAPositionIsKeptThoughItsSessionCannotBeRenewed(t *testing.T) {
 }
 
 // What is granted after it has waited leaves the short session for the long one, though that keeps nothing yet, and is locked as well.
-func TestAHoldGoesOnFromTheShortSessionThoughTheLongOneCannotBeRenewed(t *testing.T) {
+func TestAHoldSurvivesIfTheLongSessionCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h := q.takes(q.claim())
@@ -137,7 +137,7 @@ func TestAHoldGoesOnFromTheShortSessionThoughTheLongOneCannotBeRenewed(t *testin
 }
 
 // What was given back while its session was locked is free, and stays so when that can be written again.
-func TestWhatIsGivenBackOutOfALockedSessionIsFree(t *testing.T) {
+func TestAReleaseFromALockedSessionFreesTheName(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h, stays := p.takes(p.claim()), p.takes(p.claim(named("stays")))
@@ -153,7 +153,7 @@ func TestWhatIsGivenBackOutOfALockedSessionIsFree(t *testing.T) {
 }
 
 // The same with leases of an engine, on each kind of server.
-func TestLeasesAreKeptThoughTheirSessionsAreLocked(t *testing.T) {
+func TestLeasesAreKeptIfTheirSessionsAreLocked(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestNoHoldThatLeavesItsSessionWaitsForAnother(t *testing.T) {
 
 // The owner of a hold hears that it is in another session before the one that it has left would have ended, though
 // that other cannot be renewed at the moment.
-func TestAHoldThatHasLeftItsSessionIsToldInTime(t *testing.T) {
+func TestAHoldThatLeftItsSessionIsReportedInTime(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h := q.takes(q.claim())

@@ -18,13 +18,13 @@ const (
 	writes              // what the rule has made is to be stored
 	written             // it is
 	pauses              // another was first
-	answers             // nothing need be written: all are told what came of them
+	answers             // nothing need be written: all get their results
 	rests               // all wait until others have taken in their notes
-	fails               // those that do not go on are told why
+	fails               // those that do not go on get the error
 	ends                // nothing is to be done, or it cannot be
 )
 
-// decide says what comes next for a batch of which a is what the rule has made.
+// decide returns the next step for a batch; a is the result of the rule.
 func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error) {
 	b := &n.now
 	for id := range n.noted { // that a claim is in the record does not say so: it may be there without its note
@@ -44,7 +44,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 	a.data = a.encode(force || len(b.Inbox) > 0)
 	if size := len(a.data); size > s.traits.MaxRecord { //mutant:record-max-record
 		if !b.fresh { //mutant:record-too-large-as-remembered
-			b.known = false // some may have gone since
+			b.known = false // some may have ended since
 			return again, nil
 		}
 		return s.tooLarge(n, size)
@@ -65,7 +65,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 			return again, nil
 		}
 		return rests, nil
-	case len(n.doing) == 0 && len(a.granted) == 0: // nobody is helped
+	case len(n.doing) == 0 && len(a.granted) == 0: // no one benefits
 		return ends, nil
 	case !same && !noted:
 		return writes, nil
@@ -119,7 +119,8 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 	}
 	s.mu.Unlock()
 	if w.Join == nil && !o.Told && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
-		// It has to wait as a rule, and has no session for that. What it was asked on is enough to leave a note.
+		// It usually has to wait, and has no session for that. The record that the ask was based on is enough to
+		// leave a note.
 		n.now.lost = true
 		n.base = n.now
 		return ends, errNeedsShort
@@ -136,7 +137,7 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 
 // swapped notes that a swap was done, what is known of the record then, and whose operations are not done by it.
 func (n *name) swapped(a *applied, w *Swap, o *Outcome, sent store.Instant) {
-	for _, one := range n.doing { // who leaves goes on if its note may be in the part of the inbox that was not read
+	for _, one := range n.doing { // a leaving claim goes on if its note may be in the unread part of the inbox
 		one.goesOn = n.now.More && n.noted[one.finds] && !a.hasNote(one.finds) //mutant:record-leaves-unseen-note
 	}
 	for id := range n.noted {
@@ -177,7 +178,7 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	}
 	in := n.doing[0].short
 	for i, o := range n.doing {
-		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.told[i] != nil {
+		if o.claim == nil || o.short == nil || o.short != in || n.noted[o.claim.ID] || a.stored[o.claim.ID] || a.results[i] != nil {
 			return w, nil
 		}
 	}
@@ -185,8 +186,8 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	if st.Over {
 		return w, nil
 	}
-	// Of a crowd one is first, as a rule another: that it was refused need not be heard from the server. If the note is refused, too, the
-	// record is read, and written.
+	// In a crowd usually another process is first: the server need not be asked to know that this swap is refused.
+	// If the note is refused too, the record is read, and written.
 	w.Lost = w.Lost || n.crowd > fewCome && !n.now.fresh && store.Now() < n.now.sent.Add(crowdAge) //mutant:record-joins-a-crowd-of-before
 	w.Join, join = &Join{Session: in.ID, Calls: st.Calls}, &late{in: in}
 	for _, o := range n.doing {
@@ -197,12 +198,12 @@ func (s *records) toWrite(n *name, a *applied) (w *Swap, join *late) {
 	return w, join
 }
 
-// crowdAge is for how long it is taken that a crowd is still there, and may be told of whoever comes into it (law 4).
+// crowdAge is how long a crowd is assumed to be still there, and may be reported to new claims (law 4).
 const crowdAge = time.Second
 
 // needShort reports whether all that is asked for has to wait, and has no session to wait in.
 func needShort(n *name, a *applied) bool {
-	return len(n.doing) > 0 && !slices.ContainsFunc(a.told, func(err error) bool { return err != errNeedsShort })
+	return len(n.doing) > 0 && !slices.ContainsFunc(a.results, func(err error) bool { return err != errNeedsShort })
 }
 
 // fewCome is how many wait for a name at the most without being a crowd.
@@ -235,18 +236,19 @@ func (s *records) alone(n *name) bool {
 	return !s.traits.Notifies && len(n.doing) > 0 && !slices.ContainsFunc(n.doing, func(o *op) bool { return o.claim == nil || o.short != nil })
 }
 
-// areNoted reports whether nothing need be written now: all that was asked for are in the
-// inbox, among others, and nobody was granted. Of the many that come at once some take in
-// all: each goes on after a while, and then insists. In a crowd it is as a rule who releases
-// that takes them in, and says so.
+// areNoted reports whether nothing need be written now: all claims asked for are in the
+// inbox, among others, and no claim was granted. Of many simultaneous claims some take in
+// all: each goes on after a while, and then insists. In a crowd usually a release takes them
+// in, and notifies them.
 func (s *records) areNoted(n *name, a *applied) bool {
-	// In a crowd a grant of another is left to its owner, who has seen it, too, and to who made room.
+	// In a crowd the grant of another claim is left to its owner, which has seen it too, and to the
+	// process that freed the name.
 	crowd := s.traits.Notifies && len(a.q.Entries) > fewCome
 	if len(n.doing) == 0 || !crowd && (len(a.granted) > 0 || len(n.now.Inbox) <= len(n.doing)) {
 		return false
 	}
 	for i, o := range n.doing {
-		if o.claim == nil || o.insists || a.told[i] != nil || a.stored[o.claim.ID] || !n.noted[o.claim.ID] {
+		if o.claim == nil || o.insists || a.results[i] != nil || a.stored[o.claim.ID] || !n.noted[o.claim.ID] {
 			return false
 		}
 		if e := a.find(o.claim.ID); e == nil || e.Granted {
@@ -261,8 +263,8 @@ func looksInVain(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool { return o.looks && !a.stored[o.claim.ID] }) //mutant:record-looks-and-writes
 }
 
-// room reports whether one of those that look for their claims in vain would be granted: nobody holds the name who
-// would take in the notes, so it is for them.
+// room reports whether an operation that did not find its claim would be granted: there is no holder that would
+// take in the notes, so it has to.
 func room(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool {
 		if !o.looks || a.stored[o.claim.ID] { //mutant:record-room-of-a-try

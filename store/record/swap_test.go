@@ -8,7 +8,7 @@ import (
 )
 
 // A try leaves no note, so its operation has no claim.
-func TestATryBesideOneThatLooksForItselfHasNoRoom(t *testing.T) {
+func TestATryDuringADirectReadIsRefused(t *testing.T) {
 	t.Parallel()
 	c := &store.Claim{ID: store.NewProcess().NewID()}
 	n := &name{doing: []*op{{asks: true}, {asks: true, looks: true, claim: c}}}

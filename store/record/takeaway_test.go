@@ -30,7 +30,7 @@ func faults() (all []faulty) {
 	return all
 }
 
-func TestABreakNowThatIsRepeatedIsHeardByTheOwner(t *testing.T) {
+func TestARepeatedBreakNowIsReportedToTheOwner(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
 		t.Run(fmt.Sprintf("%s_%d_fate_%d", f.op, f.n, f.fate), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAnAdoptionThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnAdoptionOfAHoldInUseIsHeardByTheOwner(t *testing.T) {
+func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
 		for _, how := range []string{"repeated", "given_up", "detached"} {
@@ -229,7 +229,7 @@ func TestAnAdoptionThatIsRefusedLaterLeavesNothing(t *testing.T) {
 }
 
 // The server does not answer for the session by the time that the caller has.
-func TestARenewalThatIsNotAnsweredInTimeIsNone(t *testing.T) {
+func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

@@ -60,7 +60,7 @@ func resting(t *testing.T, o recordtest.Options, apart bool) (p, holder *process
 }
 
 // Who has left a note need not read the record to know that it is in.
-func TestWhoseNoteIsTakenInIsToldAndReadsNothing(t *testing.T) {
+func TestATakenInNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, holder, h, _, answered, reads := resting(t, recordtest.Options{}, false)
@@ -82,7 +82,7 @@ func TestWhoseNoteIsTakenInIsToldAndReadsNothing(t *testing.T) {
 }
 
 // A note under a session that has ended keeps nothing: who has joined again has to be told of the present one.
-func TestANoteTakenInUnderAnotherSessionIsNotHeeded(t *testing.T) {
+func TestANoteTakenInUnderAnotherSessionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, _, _, c, answered, reads := resting(t, recordtest.Options{}, false)
@@ -102,7 +102,7 @@ func TestANoteTakenInUnderAnotherSessionIsNotHeeded(t *testing.T) {
 
 // The record and the inbox are read apart. Who looks for itself in the record alone writes nothing, as it does not know who
 // came before.
-func TestWhoLooksInTheRecordAloneOvertakesNobody(t *testing.T) {
+func TestAReadOfTheRecordAloneOvertakesNoNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := recordtest.Options{Void: record.VoidByMark, Apart: true, Halves: true}
@@ -119,7 +119,7 @@ func TestWhoLooksInTheRecordAloneOvertakesNobody(t *testing.T) {
 
 // In a crowd each leaves it to the server to report the end of who is ahead of it. If that fails, it finds out when it asks
 // again.
-func TestWhoAsksAgainInACrowdFindsThatTheHolderHasEnded(t *testing.T) {
+func TestARepeatedAskInACrowdFindsAnEndedHolder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})

@@ -45,8 +45,9 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	return next
 }
 
-// takeOut ends a claim of ours whose time is over, as its process has not crashed, or that
-// could not be given back: that is given back as its owner said, so that it blocks for as long as if that had been answered.
+// takeOut removes a claim of this process that has expired, as its process has not crashed, or that could not be
+// released: that is released on its owner's terms, so that it blocks for as long as if the release had been
+// answered.
 func (s *Store) takeOut(m *localClaim) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.takeOutPatience(m))
 	defer cancel()
@@ -65,7 +66,7 @@ func (s *Store) takeOut(m *localClaim) {
 		})
 	}
 	if errors.Is(err, store.ErrLost) {
-		err = nil // it has gone, or has expired
+		err = nil // it has ended or expired
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +82,8 @@ func (s *Store) takeOut(m *localClaim) {
 	s.poke()
 }
 
-// takeOutPatience is how long it is waited for what takes a claim out, before that is sent anew: others wait for its name, and one
-// request that got lost is not to keep it from them for much longer than the claim would have lasted.
+// takeOutPatience is how long the removal of a claim may take before it is sent again: others wait for its name,
+// and a lost request must not block them for much longer than the claim would have lasted.
 func (s *Store) takeOutPatience(m *localClaim) time.Duration {
 	trip := s.records.roundTrip()
 	s.mu.Lock()
@@ -103,8 +104,8 @@ func longestPause(m *localClaim) time.Duration {
 	return min(max(m.sess.TTL/4, 100*time.Millisecond), most) //mutant:record-take-out-pauses
 }
 
-// forGood reports whether the claim needs no taking out any more: its session ended
-// long ago, and whoever waits has asked since. Store.mu is held.
+// forGood reports whether the claim no longer needs removal: its session ended long
+// ago, and any waiter has asked since. Store.mu is held.
 func (m *localClaim) forGood(now store.Instant) bool {
 	if m.unsure || m.moving != nil || m.sess == nil {
 		return false
@@ -113,7 +114,7 @@ func (m *localClaim) forGood(now store.Instant) bool {
 	return st.Over && now > st.Renewed.Add(st.Lasts+max(m.sess.TTL, store.MaxPositionTTL)) //mutant:record-take-out-given-up
 }
 
-// What crashed holders left in names that nobody has asked for since is taken out.
+// Entries that crashed holders left in unused names are removed.
 const (
 	sweepEvery = time.Minute
 	sweepOdds  = 8              // of a process that has just come one in so many sweeps; it may not live for a minute
@@ -122,7 +123,7 @@ const (
 	sweepLimit = 10 * time.Second
 )
 
-// sweep settles the names that nobody has written for long.
+// sweep settles the names that were not written for long.
 func (s *Store) sweep(ctx context.Context, age time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
 	defer cancel()
@@ -131,7 +132,7 @@ func (s *Store) sweep(ctx context.Context, age time.Duration) {
 		if err != nil && ctx.Err() != nil || names == sweepMost {
 			return // it is tried again in a while, or by another process
 		}
-		if err != nil || len(r.Data) == 0 { // it is not ours
+		if err != nil || len(r.Data) == 0 { // it is foreign
 			continue
 		}
 		if v, err := decode(r.Data, s.records.present()); err != nil || len(v.q.Entries) == 0 {

@@ -17,7 +17,7 @@ import (
 )
 
 // Law 3.
-func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
+func TestAnUnansweredSwapIsVoidOnceItsClaimIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
 		t.Run(fmt.Sprintf("used_before_%v", used), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
 }
 
 // Law 3: a claim may be asked for anew in a shorter session.
-func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsAskedAnew(t *testing.T) {
+func TestAnUnansweredSwapIsVoidOnceItsClaimIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -61,7 +61,7 @@ func TestASwapThatWasNotAnsweredIsNotDoneOnceItsClaimIsAskedAnew(t *testing.T) {
 }
 
 // Law 3.
-func TestAJoinThatWasNotAnsweredIsNotDoneOnceItsClaimIsGivenUp(t *testing.T) {
+func TestAnUnansweredJoinIsVoidOnceItsClaimIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, void := range voids {
 		t.Run(void.name, func(t *testing.T) {
@@ -118,7 +118,7 @@ func TestAJoinThatIsDoneTwiceIsTakenInOnce(t *testing.T) {
 }
 
 // The reply to a release may be lost.
-func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
+func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -135,7 +135,7 @@ func TestAReleaseThatWasNotAnsweredIsDoneAllTheSame(t *testing.T) {
 }
 
 // What nobody waits for any more must not be done behind the release that gives it up.
-func TestAnAskThatWasAbandonedIsNotDoneBehindItsRelease(t *testing.T) {
+func TestAnAbandonedAskIsNotDoneAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -238,7 +238,7 @@ func holdsBeside(t *testing.T, ttl time.Duration) (p, q *process, h store.Hold, 
 }
 
 // What takes out a claim that could not be given back is sent anew soon enough, if it gets lost itself: others wait for the name.
-func TestATakeOutThatHangsKeepsNobodyOutForLong(t *testing.T) {
+func TestAHungRemovalDoesNotBlockForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 2 * time.Second
@@ -292,7 +292,7 @@ func TestAReleaseThatIsTriedOftenIsDoneSoonAfterAnOutage(t *testing.T) {
 }
 
 // However long the server was away, and whatever has failed meanwhile.
-func TestATakeOutPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
+func TestARemovalPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 4 * time.Second
@@ -319,7 +319,7 @@ func TestATakeOutPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
 
 // A hold that has ended is taken out by its process, until that is done or all who wait have asked again: where the end of a
 // session is not reported, nobody else tells them.
-func TestATakeOutThatFailedIsRepeatedForAsLongAsOthersWait(t *testing.T) {
+func TestAFailedRemovalIsRepeatedAsLongAsOthersWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Silent: true, Life: session.ByServerClock, MinTTL: time.Second})
@@ -338,7 +338,7 @@ func TestATakeOutThatFailedIsRepeatedForAsLongAsOthersWait(t *testing.T) {
 }
 
 // What could not be given back is taken out as soon as its caller has been told, not when somebody happens to look.
-func TestAReleaseThatWasNotAnsweredIsDoneAtOnce(t *testing.T) {
+func TestAnUnansweredReleaseIsDoneAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -393,7 +393,7 @@ func TestAReleaseThatIsRepeatedKeepsTheMinimumHold(t *testing.T) {
 }
 
 // Its owner has given it back, or never had it: it has not expired.
-func TestAReleaseThatWasNotAnsweredLeavesNoLockDelay(t *testing.T) {
+func TestAnUnansweredReleaseLeavesNoLockDelay(t *testing.T) {
 	t.Parallel()
 	for _, withdrawn := range []bool{false, true} {
 		t.Run(fmt.Sprintf("withdrawn_%v", withdrawn), func(t *testing.T) {

@@ -31,13 +31,13 @@ type view struct {
 	stored  map[store.ID]bool            // the entries of the record itself, not of the inbox
 	drawn   int64                        // the newest token of the record itself
 	had     bool                         // something was written before
-	refused bool                         // somebody was: it matters whether the holders live
+	refused bool                         // a claim was refused: it matters whether the holders are alive
 	again   []store.ID                   // those that wait in the record and ask again
 	all     bool                         // it matters of all entries whether they live
 	asks    bool                         // it matters of the first that ask the holders to give up
 	reads   bool                         // nothing is to be written
-	comes   bool                         // nobody does anything but come, or look for its note
-	lately  int64                        // who was granted since then was so a moment ago, see passedOn
+	comes   bool                         // every operation is a new ask, or looks for its note
+	lately  int64                        // claims granted since then count as recent, see passedOn
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.
@@ -95,16 +95,18 @@ func (v *view) mark(in session.ID, number uint64) bool {
 	return true
 }
 
-// refuse notes that a claim is refused: it matters whether the holders live. What is left for later is so for who waits.
+// refuse notes that a claim is refused: it matters whether the holders are alive. For waiters that check is left
+// for later.
 func (v *view) refuse(c *store.Claim) {
 	if v.refused = true; c.Try { //mutant:record-left-by-a-try
 		v.lately = math.MaxInt64
 	}
 }
 
-// passedOn is since when those were granted, on the clock of the record, of whom who waits and polls, or comes, need not ask whether they live, if the
-// name goes from hand to hand: somebody has got it a moment ago, and others wait. It has a living holder then as a rule, and if not a later
-// reading finds it. Else it is never, and so it is where the record is ahead of the server's clock.
+// passedOn is the time, on the clock of the record, since which a granted hold is assumed alive by polls and new
+// claims, if the name is passed on quickly: a claim was granted a moment ago, and others wait. Then the holder
+// is usually alive, and if not a later read finds out. Otherwise, and if the record is ahead of the server's
+// clock, it is never.
 func (v *view) passedOn(moment, present int64) int64 {
 	since, passed, waits := v.now.Clock-moment, false, len(v.notes) > 0 //mutant:record-lately-for-good
 	for i := range v.q.Entries {
@@ -147,16 +149,16 @@ func (v *view) settle() {
 	}
 }
 
-// leftOf is what a session has left, on the clock of the record. One that lives has some left, however little: to pass over what it
-// keeps its end has to be final (law 2).
+// leftOf is what a session has left, on the clock of the record. A live one has some left, however little: its
+// entries may be skipped only once its end is final (law 2).
 func leftOf(d time.Duration) int64 {
 	return max(micros(d), 0) //mutant:record-a-moment-left-is-none
 }
 
-// takeIn puts the notes behind the entries of the record, in the order in which they
-// came (law 13), and says who was granted so. A note is taken in once: not if its claim
-// is in the record, nor if it is void or was taken in before (laws 3, 12), nor if its
-// session has ended.
+// takeIn appends the notes to the entries of the record, in the order in which they
+// came (law 13), and returns the claims that this grants. A note is taken in once: not
+// if its claim is in the record, nor if it is void or was taken in before (laws 3, 12),
+// nor if its session has ended.
 func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 	for i := range v.notes {
 		n := &v.notes[i]
@@ -173,7 +175,7 @@ func (v *view) takeIn() (granted []store.Notification, taken []store.ID) {
 		a, change, err := v.q.Ask(v.now, v.name, &n.claim)
 		granted = append(granted, change.Woken...)
 		if err != nil {
-			continue // its owner is told when it asks again
+			continue // its owner learns when it asks again
 		}
 		v.in[n.claim.ID], taken = n.in, append(taken, n.claim.ID)
 		v.wishes(n.claim.ID, v.find(n.claim.ID))
@@ -191,11 +193,11 @@ const (
 	marksAsked = 2
 )
 
-// askedAgain is of how many sessions who asks again in a crowd asks at the most, of any if it waits for more.
+// askedAgain is the most sessions that a repeated ask in a crowd checks; of more it checks none.
 const askedAgain = 256
 
-// learn notes what is known of sessions that the view has not heard of: of those of the
-// record at first, and once the operations are applied of those that they brought in.
+// learn notes what is known of sessions that the view does not know yet: first of those
+// of the record, and once the operations are applied of those that they added.
 func (v *view) learn(known func(session.ID) (time.Duration, bool)) {
 	for _, in := range v.sessions() {
 		if _, has := v.left[in]; has {
@@ -207,14 +209,13 @@ func (v *view) learn(known func(session.ID) (time.Duration, bool)) {
 	}
 }
 
-// unknown is the sessions that matter and of which it is not known whether they live: those of
-// the holders, if anybody waits for them. To ask about each waiter would be
-// quadratic in a crowd; one that is granted is a holder. Where ends are reported, those who wait
-// in a crowd leave the holders to the first of them, as each watches the session ahead of
-// its own (law 9); and who asks again, to find out, asks for what it waits for.
+// unknown is the sessions that matter and may or may not be alive: those of the holders, if
+// there are waiters. Checking each waiter would be quadratic in a crowd; a granted one is a
+// holder. If ends are reported, the waiters of a crowd leave the holders to the first of them,
+// as each watches the session ahead of its own (law 9); a repeated ask checks those ahead of it.
 func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 	first := len(asked) == 0
-	unheard := func(in session.ID) { // of which nothing is known, once
+	unheard := func(in session.ID) { // each unknown session once
 		if _, known := v.left[in]; !known && !asked[in] {
 			asked[in], ids = true, append(ids, in)
 		}
@@ -225,7 +226,7 @@ func (v *view) unknown(asked map[session.ID]bool) (ids []session.ID) {
 		e := &v.q.Entries[i]
 		waits = waits || !crowd && !e.Granted || e.Want > e.Weight
 		if v.asks && e.Asking(v.now) { //mutant:record-asked-by-the-dead
-			v.asks = e.Granted // that one is not asked itself, but by the first who waits //mutant:record-upgrade-asked-by-the-dead
+			v.asks = e.Granted // that one is not asked itself, only by the first waiter //mutant:record-upgrade-asked-by-the-dead
 			unheard(v.in[e.ID])
 		}
 	}
@@ -319,10 +320,10 @@ func (v *view) blocking(id store.ID) (all []session.ID) {
 	return nil
 }
 
-// Where the server tells no clock, a minimum hold is a session of its own, which nobody
-// renews: the entry blocks until that has ended, too. Its TTL is what is left of the minimum
-// hold on the owner's own clock when the owner first shows the token. No two clocks are
-// compared.
+// If the server has no clock, a minimum hold is a session of its own, which is never
+// renewed: the entry blocks until that session has ended, too. Its TTL is what is left of
+// the minimum hold on the owner's own clock when the owner first shows the token. No two
+// clocks are compared.
 
 // keptBy is the session that is the minimum hold of an entry, if it has one that is not
 // void.
@@ -355,7 +356,7 @@ func (v *view) keep(id store.ID, by session.ID) {
 	if e == nil || !e.Granted || e.Broken != nil || v.wish[id] == 0 {
 		return
 	}
-	if delete(v.wish, id); by != (session.ID{}) { // else it is over
+	if delete(v.wish, id); by != (session.ID{}) { // otherwise it has ended
 		v.kept[id] = by
 		v.keepsOn(e, time.Duration(unending)*time.Microsecond)
 	}

@@ -35,7 +35,7 @@ func TestANotificationIsTheGrantWithoutARead(t *testing.T) {
 }
 
 // Law 6.
-func TestABreakIsHeardByWhoWasGrantedByANotification(t *testing.T) {
+func TestAHolderGrantedByNotificationLearnsOfABreak(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -201,7 +201,7 @@ func TestANotificationFromBeforeAMoveIsNoGrant(t *testing.T) {
 }
 
 // Law 9.
-func TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo(t *testing.T) {
+func TestAWaiterWatchesANewEntryAheadToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
@@ -226,7 +226,7 @@ func TestWhoIsToldOfAnotherAheadMeanwhileWatchesThatToo(t *testing.T) {
 }
 
 // Many that come at once.
-func TestManyThatComeAtOnceAllGetIn(t *testing.T) {
+func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
 		t.Run(kind.name, func(t *testing.T) {
@@ -268,11 +268,11 @@ func TestManyThatComeAtOnceAllGetIn(t *testing.T) {
 								time.Sleep(10 * time.Millisecond)
 								continue
 							}
-							for told := false; !told; { // the last as many times as long as one
+							for reported := false; !reported; { // the last as many times as long as one
 								before := served.Load()
 								until(t, "it is told, or another is served", func() bool {
-									told = p.heard(c.ID)
-									return told || served.Load() > before
+									reported = p.heard(c.ID)
+									return reported || served.Load() > before
 								})
 							}
 						}

@@ -55,15 +55,15 @@ func (s *Store) notified(n Notification) {
 		case n.Token == 0:
 			sink = nil // it waits still
 		case m.sess == nil || n.Session != m.sess.ID || m.moving != nil:
-			token, block = 0, 0 // whoever is woken reads //mutant:record-grant-told-of-another-session
+			token, block = 0, 0 // a notified process reads //mutant:record-grant-told-of-another-session
 		}
 		m.takenIn = n.Session
 		m.rested()
 	case n.Session != (session.ID{}):
 		sink = nil // it is for us: another is ahead of it now
 		if m.gone == nil && m.token == 0 {
-			// An operation under way may have seen the record as it was before, or as it
-			// was after: so this is watched besides whatever that says.
+			// An operation under way may have seen the record before or after this: so
+			// this session is watched in addition to those that it finds.
 			m.also, m.alsoAt = append(m.also, n.Session), store.Now() //mutant:record-ahead-is-told-meanwhile
 			s.watch(m, append(slices.Clone(m.watched), n.Session))
 		}
@@ -76,8 +76,8 @@ func (s *Store) notified(n Notification) {
 	}
 }
 
-// rested has the ask of a claim go on that waits for its note to be taken in, if it was: under the
-// session of that note, and not of one before. Store.mu is held.
+// rested resumes the ask of a claim that waits for its note to be taken in, if it was: under the
+// session of that note, and not of an earlier one. Store.mu is held.
 func (m *localClaim) rested() {
 	if m.rest != nil && m.sess != nil && m.takenIn == m.sess.ID { //mutant:record-taken-in-under-another-session
 		close(m.rest)
@@ -85,8 +85,8 @@ func (m *localClaim) rested() {
 	}
 }
 
-// notifications is what a write has to tell: who was granted, who has another ahead, and whose
-// note was taken in.
+// notifications are those of a write: for claims that were granted, that have another entry
+// ahead, or whose note was taken in.
 func (a *applied) notifications() (all []Notification) {
 	for _, h := range a.granted {
 		n := Notification{Name: h.Name, ID: h.ID, Token: h.Token, N: h.N}
@@ -123,10 +123,10 @@ func (s *Store) elsewhere(a *applied) (all []Notification) {
 	return all
 }
 
-// told has the claims of this process hear what a record says; wrote: it was written now, and its notifications for this process need no
-// server. Each that waits watches the sessions of those ahead of it (law 9), where the server reports the end of a session. sent is when
-// the request was sent that told the record: what was told since may be newer.
-func (s *Store) told(a *applied, sent store.Instant, wrote bool) {
+// deliver passes a record to the claims of this process; wrote: it was written now, and its notifications for this
+// process need no server. Each waiter watches the sessions ahead of it (law 9), if the server reports the end of
+// a session. sent is when the request that returned the record was sent: notifications since then may be newer.
+func (s *Store) deliver(a *applied, sent store.Instant, wrote bool) {
 	s.mu.Lock()
 	p, watched := s.process, s.sink != nil
 	s.mu.Unlock()
@@ -179,8 +179,8 @@ func (s *Store) watch(m *localClaim, in []session.ID) {
 	}
 }
 
-// endedAhead settles a name: the session of one that was ahead has ended. Who is
-// granted by it, here or elsewhere, is told.
+// endedAhead settles a name: the session of an entry ahead has ended. Claims
+// that this grants, here or elsewhere, are notified.
 func (s *Store) endedAhead(at string) {
 	ctx, cancel := context.WithTimeout(s.ctx, longest)
 	defer cancel()

@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// looksFirst is how often who waits for its note to be taken in looks for itself in the record alone, before it
-// reads the inbox and takes in all that is there.
+// looksFirst is how often an ask that waits for its note to be taken in reads the record alone, before it reads
+// the inbox and takes in all notes.
 const looksFirst = 2
 
-// oneOf is of how many that have looked so often one reads the inbox, and the next time one of half as many: if the
-// owner of the oldest note is dead somebody has to, and if all of a crowd did at once none would be answered.
+// One in oneOf asks that have read so often reads the inbox, and the next time one in half as many: if the owner
+// of the oldest note is dead, another has to do it, and if all of a crowd did at once, none would be answered.
 const oneOf = 8
 
-// place does an ask, and goes on until its claim is in the record itself (law 9): whoever made room
-// may not have seen its note, and who comes later is not to overtake it. taken waits for so long for a notification
-// that the note was taken in. noted: a note was left.
+// place does an ask, and goes on until its claim is in the record itself (law 9): the process that freed the
+// name may not have seen its note, and later claims must not overtake it. taken waits for that long for a
+// notification that the note was taken in. noted: a note was left.
 func (s *records) place(ctx context.Context, o *op, taken func(time.Duration) (bool, error)) (noted bool, err error) {
 	err = s.do(ctx, o)
 	noted = err != nil && store.Definite(err) && o.noted
@@ -108,11 +108,11 @@ func (s *records) do(ctx context.Context, o *op) error {
 	if o.err != nil {
 		return o.err
 	}
-	return o.told
+	return o.result
 }
 
-// leaveOp takes an op back, or has the worker know that nobody waits for it, as the context has ended. The
-// error says so; it is nil if the op was done meanwhile.
+// leaveOp withdraws an op, or marks it for the worker as abandoned, as the context has ended. The error
+// says so; it is nil if the op was done meanwhile.
 func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *records) leaveOp(ctx context.Context, n *name, o *op) error {
 	if !o.begun {
 		n.waiting = slices.DeleteFunc(n.waiting, func(other *op) bool { return other == o })
 	} else if n.left++; n.left >= len(n.batch) && n.cancel != nil {
-		n.cancel() // nobody waits for any of them
+		n.cancel() // all were abandoned
 	}
 	if o.raced {
 		return contended(ctx) //mutant:record-lost-races-are-no-outage
@@ -227,8 +227,8 @@ func joined(ctx context.Context, batch []*op) context.Context {
 	return store.Join(ctx, callers...) //mutant:record-joined-in-no-trace
 }
 
-// more takes what has come to wait into the batch: those that make room for others
-// first. What nobody waits for any more is left out: its claim may be given up by an operation behind it.
+// more takes waiting operations into the batch: first those that free the name for others. Abandoned ones
+// are left out: a later operation may give up their claims.
 func (s *records) more(ctx context.Context, n *name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,19 +256,19 @@ func (s *records) more(ctx context.Context, n *name) {
 	n.doing = slices.Clone(n.batch)
 }
 
-// done tells the operations of a batch what came of them, but for those that go on, and this process what
-// the record says; wrote: it was written now.
+// done completes the operations of a batch with their results, except those that go on, and passes the
+// record to this process; wrote: it was written now.
 func (s *records) done(n *name, a *applied, wrote bool) {
 	for i, o := range n.doing {
-		o.told = a.told[i]
+		o.result = a.results[i]
 	}
-	if len(n.doing) == 0 || !n.doing[0].rests { // else what is ahead is told, or read, once it is in the record
-		s.told(a, n.now.sent, wrote)
+	if len(n.doing) == 0 || !n.doing[0].rests { // otherwise the entries ahead are reported, or read, once it is in the record
+		s.deliver(a, n.now.sent, wrote)
 	}
 	s.finish(n, nil)
 }
 
-// finish tells those of the batch that they are done, but for those that go on.
+// finish completes the operations of the batch, except those that go on.
 func (s *records) finish(n *name, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,8 +299,8 @@ func (s *records) pause(ctx context.Context, lost int, batch []*op) error {
 	return sleep(ctx, rand.N(window)+window/8)
 }
 
-// settleName takes in what is in the inbox, drops who has died, and grants those that
-// fit then.
+// settleName takes in the inbox, drops dead entries, and grants the waiters that fit
+// then.
 func (s *records) settleName(ctx context.Context, at string) error {
 	return s.do(ctx, &op{at: at, apply: func(v *view) (queue.Change, error) {
 		v.refused = true
@@ -308,8 +308,8 @@ func (s *records) settleName(ctx context.Context, at string) error {
 	}})
 }
 
-// settleLater has a note taken in whose claim nobody waits for any more, if nobody else
-// does: else it would be taken in at any time.
+// settleLater has the note of an abandoned claim taken in, if no other process does:
+// otherwise it could be taken in at any time.
 func (s *records) settleLater(at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

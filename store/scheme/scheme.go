@@ -1,7 +1,7 @@
 // Package scheme has the URL schemes of the stores that a program links. A store's
 // package registers its own when it is initialized, as a driver does with
-// database/sql; package open opens URLs by what is registered here. So a program
-// links the drivers of the stores that it imports, and no others.
+// database/sql; package open opens URLs with the openers registered here. So a
+// program links the drivers of the stores that it imports, and no others.
 package scheme
 
 import (
@@ -17,7 +17,7 @@ import (
 var (
 	mu      sync.RWMutex
 	openers = map[string]func(rawURL string) (store.Store, error){}
-	absent  = map[string]bool{} // schemes of which an opener only says why there is none
+	absent  = map[string]bool{} // schemes whose opener only returns an error that says why there is no store
 )
 
 // Register has open open the URLs of the schemes, which are in lower case and
@@ -59,9 +59,8 @@ func Absent(why func(rawURL string) error, schemes ...string) {
 	}
 }
 
-// Opener returns what opens the URLs of the scheme, in whatever case that is
-// written; nil: no store that is linked has such URLs. It may be called by several
-// goroutines at once.
+// Opener returns the function that opens URLs of the scheme, in upper or lower
+// case; nil: no linked store has such URLs. It is safe for concurrent use.
 func Opener(scheme string) func(rawURL string) (store.Store, error) {
 	mu.RLock()
 	defer mu.RUnlock()

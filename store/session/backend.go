@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// An ID names a session. It is random and never used again. The zero ID is
-// nobody's.
+// An ID names a session. It is random and never used again. The zero ID
+// belongs to no session.
 type ID [8]byte
 
 // String is the ID in lower-case hexadecimal digits.
@@ -55,12 +55,12 @@ type Traits struct {
 	ReportsEnd bool
 }
 
-// A Backend keeps sessions on a server. It sends each request once (Renew may come to
-// several members of a cluster), and never retries, sleeps or logs. Its methods are safe for concurrent use, and return when
-// ctx ends.
+// A Backend keeps sessions on a server. It sends each request once (Renew may go to several members of a
+// cluster), and never retries, sleeps or logs. Its methods are safe for concurrent use, and return when ctx
+// ends.
 //
-// An error that is definite ([store.Definite]) says that nothing was or will be
-// done. Any other error says that the request may have been done, or may yet be done.
+// A definite error ([store.Definite]) says that nothing was or will be done. Any other error says that the
+// request may have been done, or may yet be done.
 //
 // What a Backend promises, each sentence a test of recordtest:
 //
@@ -84,14 +84,13 @@ type Traits struct {
 //  10. A Call does not renew: however many come, the session ends when 2 says.
 //  11. A Call of a session that has ended, or was never begun, is no error and begins nothing.
 //  12. Left returns as many durations as it is given IDs, in that order.
-//  13. Left above 0 is for how long the session goes on at least if nobody ends it,
-//     or a small positive duration where the server does not tell. It is above 0 for
-//     as long as a Renew can still be answered with nil.
-//  14. Left at or below 0 is final, and was made final before Left returned: no Renew
-//     of the session is answered with nil after that, even one that was sent
-//     before and was delayed. How far it is below 0 is for how long the session has
-//     ended at least, where the server tells that.
-//  15. Once Left has been at or below 0 for a session it is so for every process, always.
+//  13. Left above 0 is the least time that the session goes on unless it is ended, or a small positive
+//     duration if the server does not report it. It is above 0 for as long as a Renew can still be
+//     answered with nil.
+//  14. Left at or below 0 is final, and was made final before Left returned: no Renew of the session is
+//     answered with nil after that, even one that was sent before and was delayed. How far it is below 0
+//     is the least time since the session ended, if the server reports that.
+//  15. Once Left has been at or below 0 for a session, it stays so for every process.
 //  16. Left of an ID that was never begun, or ended long ago, is at or below 0.
 //  17. When a session has come to its end by 2, Left says so soon (ByOwnClock: after
 //     at most twice its TTL since the first Left of this process that saw it).
@@ -132,12 +131,12 @@ type Backend interface {
 	SessionTraits() Traits
 }
 
-// A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that
-// was promoted, or the server itself after a crash. The versions of its records must not be used again by that one: a process may
-// write on what it knew before it is told.
+// A Replaceable is a Backend whose server can be replaced by one that has forgotten some of its answers: a
+// promoted replica, or the server itself after a crash. The new server must not reuse the versions of its
+// records: a process may write on its old state before it learns of the change.
 type Replaceable interface {
-	// Server tells one server from another by a number: that of the server that has answered last, of all that have answered a
-	// Begin or a Renew. It is never 0 but before the first of these answers, and it stays the same as long as nothing can
-	// have been forgotten. It does no I/O, and it costs no request.
+	// Server returns a number that identifies the server that last answered a Begin or a Renew. It is 0 only before
+	// the first of these answers, and it stays the same as long as nothing can have been forgotten. It does no I/O,
+	// and it costs no request.
 	Server() int64
 }

@@ -120,7 +120,7 @@ func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 }
 
 // Whoever needs the time for something else does not wait for a renewal that is not going to be answered.
-func TestNobodyWaitsForASessionThatCannotBeRenewed(t *testing.T) {
+func TestNoCallWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, _, c, sess := entered(t, 30*time.Second)

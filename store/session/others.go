@@ -21,18 +21,18 @@ type ending struct {
 	heard store.Instant
 }
 
-// A sight is what the server told of a session that lived.
+// A sight is what the server reported of a live session.
 type sight struct {
-	until store.Instant // it goes on until then, if nobody ends it
+	until store.Instant // it goes on until then, unless it is ended
 	heard store.Instant
 }
 
 // trusted is for how long it is believed that a session lives: it may be ended early.
 const trusted = time.Second
 
-// Trust sets for how long it is believed that a session of another process lives, a second unless
-// set. It is for tests that end several sessions of a process, and compare what is granted next with
-// what would be if all had heard of all at one moment.
+// Trust sets for how long a session of another process is assumed alive without asking again;
+// default one second. It is for tests that end several sessions of a process, and compare the next
+// grants with those that would follow if all ends were seen at once.
 func (s *Set) Trust(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,8 @@ func (s *Set) Trusted() time.Duration {
 // out by then, or asked about again.
 const kept = 10 * time.Minute
 
-// soon is how long a session goes on at least of which we know no more.
+// soon is the least remaining time of a session of which nothing more is
+// known.
 const soon = 50 * time.Millisecond
 
 func (o *others) end(id ID, at, now store.Instant) {
@@ -70,7 +71,7 @@ func (o *others) live(id ID, until, now store.Instant) {
 	}
 }
 
-// forget drops what nobody will ask for.
+// forget drops sessions that no one will ask for.
 func (o *others) forget(now store.Instant) {
 	if len(o.alive)+len(o.over) < 1000 {
 		return
@@ -87,9 +88,9 @@ func (o *others) forget(now store.Instant) {
 	}
 }
 
-// Known is for how long any session goes on at least, as far as this process knows
-// without asking. Not above 0: it has ended for good (law 2), so long ago at least, or is one of ours
-// that is over for all that it keeps.
+// Known is the least remaining time of a session, as far as this process knows without asking. Not
+// above 0: it has ended for good (law 2), at least that long ago, or it is a session of this process
+// that has ended for all that it keeps.
 func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,8 +111,8 @@ func (s *Set) Known(id ID) (left time.Duration, known bool) {
 	return 0, false
 }
 
-// Ask asks the server whether sessions of others live. What has ended was made final
-// before it returns, in a request of its own (law 2).
+// Ask asks the server whether sessions of others live. The end of each ended session
+// was made final before it returns, in a request of its own (law 2).
 func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	left, err := s.b.Left(ctx, ids)
 	if err != nil {
@@ -130,8 +131,8 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	return nil
 }
 
-// Saw notes that the server told, beside what it was asked for, for how long a session goes on. What has
-// expired is not over by that: Ask makes it so.
+// Saw notes a remaining time of a session that the server reported with another answer. An expired
+// session has not ended by that: Ask ends it.
 func (s *Set) Saw(id ID, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,16 +143,16 @@ func (s *Set) Saw(id ID, left time.Duration) {
 
 // A watch waits for the end of a session of another process.
 type watch struct {
-	told   map[any]func() // by who wants to know
+	notify map[any]func() // by the key of the watcher
 	cancel context.CancelFunc
 }
 
-// Watch has told called once the session has ended for good, or may have: who asked for
-// it gives a key, by which Unwatch takes it back. A second Watch with the same key
-// replaces the first. told is called without a lock, from a goroutine that Close
-// waits for. Without Traits.ReportsEnd nothing is ever told. A notification can come late,
-// so Watch may also be called during Close and after it: then it does nothing.
-func (s *Set) Watch(id ID, key any, told func()) {
+// Watch calls notify once the session has ended for good, or may have. The key identifies
+// the watcher: Unwatch with it ends the watch, and a second Watch with it replaces the
+// first. notify is called without a lock, from a goroutine that Close waits for. Without
+// Traits.ReportsEnd it is never called. A notification can come late, so Watch may also be
+// called during Close and after it: then it does nothing.
+func (s *Set) Watch(id ID, key any, notify func()) {
 	if !s.traits.ReportsEnd {
 		return
 	}
@@ -163,11 +164,11 @@ func (s *Set) Watch(id ID, key any, told func()) {
 	w := s.watches[id]
 	if w == nil {
 		ctx, cancel := context.WithCancel(s.ctx)
-		w = &watch{told: map[any]func(){}, cancel: cancel}
+		w = &watch{notify: map[any]func(){}, cancel: cancel}
 		s.watches[id] = w
 		s.tasks.Go(func() { s.await(ctx, id, w) })
 	}
-	w.told[key] = told
+	w.notify[key] = notify
 }
 
 // Unwatch takes back what Watch was given the key for.
@@ -175,7 +176,7 @@ func (s *Set) Unwatch(id ID, key any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.watches[id]; w != nil {
-		if delete(w.told, key); len(w.told) == 0 {
+		if delete(w.notify, key); len(w.notify) == 0 {
 			w.cancel()
 			delete(s.watches, id)
 		}
@@ -206,13 +207,13 @@ func (s *Set) await(ctx context.Context, id ID, w *watch) {
 	var all []func()
 	if s.watches[id] == w && ctx.Err() == nil {
 		delete(s.watches, id)
-		for _, told := range w.told {
-			all = append(all, told)
+		for _, notify := range w.notify {
+			all = append(all, notify)
 		}
 	}
 	s.mu.Unlock()
-	for _, told := range all {
-		told()
+	for _, notify := range all {
+		notify()
 	}
 }
 

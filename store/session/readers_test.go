@@ -117,7 +117,7 @@ func TestASessionIsSeenUnchangedFromTheAnswerOn(t *testing.T) {
 	})
 }
 
-func TestAReaderThatIsNotAnsweredEndsNoSession(t *testing.T) {
+func TestAnUnansweredReadEndsNoSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		owner, other, id := clockless(t)
@@ -171,7 +171,7 @@ func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
 }
 
 // What a store was told of a session beside something else spares the question, and ends nothing.
-func TestWhatIsSeenOfASessionDoesNotEndIt(t *testing.T) {
+func TestASideObservationOfASessionDoesNotEndIt(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
 	lives, expired := session.NewID(), session.NewID()

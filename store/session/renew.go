@@ -31,8 +31,9 @@ func (sess *Session) Renew() *Flight {
 	return s.renew(sess)
 }
 
-// Fresh returns a renewal to wait for, or nil if the session was renewed a moment ago, or if its last renewal failed: then the next
-// may, too, and whoever waited for that could be told too late that what the session keeps lasts still.
+// Fresh returns a renewal to wait for, or nil if the session was renewed a moment ago, or if its last renewal
+// failed: then the next may fail too, and a caller that waited for it could learn too late that the session's
+// holds still last.
 func (sess *Session) Fresh() *Flight {
 	s := sess.set
 	s.mu.Lock()
@@ -43,9 +44,9 @@ func (sess *Session) Fresh() *Flight {
 	return s.renew(sess)
 }
 
-// RenewAll renews the sessions by requests that are sent from now on: what was done to
-// any of them before is told. It waits for none that cannot be renewed while others can: what that keeps has to leave it,
-// and the time is needed for that.
+// RenewAll renews the sessions by requests that are sent from now on, so their answers include everything done
+// to a session before. It does not wait for a session that cannot be renewed while others can: its holds have to
+// leave it, and the time is needed for that.
 func RenewAll(ctx context.Context, all map[*Session]bool) {
 	var sessions []*Session
 	for sess := range all {
@@ -77,7 +78,8 @@ func RenewAll(ctx context.Context, all map[*Session]bool) {
 	}
 }
 
-// renew begins to renew the session, or joins who does. Set.mu is held.
+// renew begins to renew the session, or joins a renewal under way. Set.mu is
+// held.
 func (s *Set) renew(sess *Session) *Flight {
 	if sess.flight != nil {
 		return sess.flight
@@ -101,7 +103,7 @@ func (s *Set) renew(sess *Session) *Flight {
 		ctx, cancel := context.WithTimeout(s.ctx, wait)
 		defer cancel()
 		s.mu.Lock()
-		told := sess.spare != nil && sess.failed > 0 && sess.spare.heard >= sess.silent //mutant:session-spare-heard-before
+		spareAnswered := sess.spare != nil && sess.failed > 0 && sess.spare.heard >= sess.silent //mutant:session-spare-heard-before
 		sent := store.Now()
 		s.mu.Unlock()
 		calls, err := s.b.Renew(ctx, sess.ID)
@@ -123,7 +125,7 @@ func (s *Set) renew(sess *Session) *Flight {
 			if sess.failed++; sess.failed == 1 {
 				sess.silent = sent
 			}
-			s.doubt(sess, told, heard.Sub(sess.silent) > wait*3/2) //mutant:session-doubted-in-a-moment
+			s.doubt(sess, spareAnswered, heard.Sub(sess.silent) > wait*3/2) //mutant:session-doubted-in-a-moment
 			pause := min(sess.lasts/24, (10*time.Millisecond)<<min(sess.failed, 6))
 			sess.again = heard.Add(pause/2 + rand.N(pause/2+1))
 		}
@@ -133,24 +135,26 @@ func (s *Set) renew(sess *Session) *Flight {
 	return f
 }
 
-// leastDoubted is how long a session lasts at least that is doubted. A busy machine keeps a shorter one waiting for a sixth of that often
-// enough, and to begin others would make it busier.
+// leastDoubted is the shortest duration of a session that can become suspect. A busy machine often delays a
+// shorter one by a sixth of it, and beginning other sessions would make it busier.
 const leastDoubted = time.Second
 
-// doubt decides what a renewal tells that was not answered. Either the server is away, or this session alone cannot be
-// written: somebody has its row locked, or its own connection is dead. A spare session tells which. If that was answered after this one
-// fell silent, as was told before the renewal was sent, this one is suspect. So its holds go into the spare while they last (law 15). It is
-// not while less has passed than two renewals wait, however many have failed: a connection that was cut is made anew by then. Set.mu is held.
-func (s *Set) doubt(sess *Session, told, long bool) {
+// doubt decides what an unanswered renewal means. Either the server is away, or this session alone cannot be
+// written: its row is locked, or its own connection is dead. A spare session shows which. If the spare was
+// answered after this session fell silent (spareAnswered: it was known before the renewal was sent), this session is
+// suspect, and its holds go into the spare while they last (law 15). It is not suspect before as much time has
+// passed as two renewals wait, however many have failed: by then a cut connection has been replaced. Set.mu is
+// held.
+func (s *Set) doubt(sess *Session, spareAnswered, long bool) {
 	switch spare := sess.spare; {
 	case sess.suspect || sess.ending || sess.lasts < leastDoubted || s.over(sess): //mutant:session-doubted-though-short
-	case sess.claims == 0 && s.present[sess.TTL] != sess: // nobody needs it. What is on its way into the present one does //mutant:session-doubted-while-it-keeps-something
+	case sess.claims == 0 && s.present[sess.TTL] != sess: // it is not needed. Entries on their way into the present one need that //mutant:session-doubted-while-it-keeps-something
 	case spare == nil || spare.err != nil || spare.heard > 0 && (spare.suspect || spare.ending || s.over(spare)):
 		sess.spare = s.another(sess.TTL)
 	case spare.heard == 0: // it begins
 	case spare.heard < sess.silent: //mutant:session-spare-is-asked-again
 		s.renew(spare)
-	case told && long: //mutant:session-doubted-at-once
+	case spareAnswered && long: //mutant:session-doubted-at-once
 		s.suspects(sess) //mutant:session-that-cannot-be-renewed
 		s.present[sess.TTL] = spare
 		if spare.used = store.Now(); sess.claims == 0 { //mutant:session-unused-for-good
@@ -159,8 +163,9 @@ func (s *Set) doubt(sess *Session, told, long bool) {
 	}
 }
 
-// awaits is what the second renewal after one that failed waits for, but not for long: the answer of the spare session, as only what is
-// sent after that tells anything. It is nil if there is nothing to wait for. Set.mu is held.
+// awaits is what the second renewal after a failed one waits for, briefly: the answer of the spare session, as
+// only a renewal sent after that answer proves anything. It is nil if there is nothing to wait for. Set.mu is
+// held.
 func (sess *Session) awaits() <-chan struct{} {
 	spare := sess.spare
 	switch {
@@ -173,8 +178,8 @@ func (sess *Session) awaits() <-chan struct{} {
 	return nil
 }
 
-// Tend does what is due, which tells when to look again at the latest, until ctx ends: at once, then, and when wake says
-// so, but never more often than each pause, however much there is to do.
+// Tend calls due until ctx ends: at once, then at the time that due returned, and when wake fires, but at most
+// once per pause.
 func Tend(ctx context.Context, wake <-chan struct{}, pause time.Duration, due func(now store.Instant) (next store.Instant)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -224,8 +229,8 @@ func (s *Set) due(now store.Instant) (next store.Instant) {
 	return next
 }
 
-// finish ends a session of ours on the server, which may think it alive still. Set.mu
-// is held.
+// finish ends a session of this process on the server, which may still consider it
+// alive. Set.mu is held.
 func (s *Set) finish(sess *Session) {
 	sess.ending, sess.dead = true, true
 	if s.present[sess.TTL] == sess {

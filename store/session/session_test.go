@@ -182,7 +182,7 @@ func TestASessionEndsByTheClockOfItsOwner(t *testing.T) {
 	}
 }
 
-func TestASessionThatTheServerEndedIsOver(t *testing.T) {
+func TestASessionThatTheServerEndedHasEnded(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
@@ -193,7 +193,7 @@ func TestASessionThatTheServerEndedIsOver(t *testing.T) {
 	}
 }
 
-func TestOnlyASessionThatWasMadeOverIsOver(t *testing.T) {
+func TestOnlyAFinalizedSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
@@ -211,22 +211,22 @@ func TestOnlyASessionThatWasMadeOverIsOver(t *testing.T) {
 	}
 }
 
-func TestAWatchTellsOfTheEndOnceItIsSure(t *testing.T) {
+func TestAWatchReportsTheEndOnceItIsCertain(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)
 	other, _ := open(t, m)
 	sess := present(t, other, time.Minute)
-	told := make(chan time.Duration, 1)
+	reported := make(chan time.Duration, 1)
 	s.Watch(sess.ID, "key", func() {
 		left, _ := s.Known(sess.ID)
-		told <- left
+		reported <- left
 	})
 	s.Watch(sess.ID, "another", func() { t.Error("told after it was taken back") })
 	s.Unwatch(sess.ID, "another")
 	m.Lapse(sess.ID)
 	select {
-	case left := <-told:
+	case left := <-reported:
 		if left > 0 {
 			t.Fatalf("told with %v left", left)
 		}
@@ -247,7 +247,7 @@ func TestASetThatIsClosedWatchesNothing(t *testing.T) {
 	}
 }
 
-func TestACallIsToldByTheNextRenewal(t *testing.T) {
+func TestACallIsReportedByTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
 	s, _ := open(t, m)

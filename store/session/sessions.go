@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// longest bounds one request that nobody waits for by a context of their own. Tests
-// replace it.
+// longest bounds a request that no caller bounds by its own context. Tests replace
+// it.
 var longest = 4 * time.Second
 
 // A Set is the sessions of one process on one server. Its methods are safe for
@@ -30,9 +30,9 @@ type Set struct {
 
 	mu      sync.Mutex
 	present map[time.Duration]*Session // by TTL: what new claims go into
-	own     map[ID]*Session            // all of ours that the server may think alive
+	own     map[ID]*Session            // all of this process that the server may consider alive
 	trip    time.Duration              // how long a renewal takes, of late
-	server  int64                      // which has answered last, as Replaceable tells; 0: not known
+	server  int64                      // which has answered last, by Replaceable; 0: unknown
 	others  others
 	trusts  time.Duration // for how long it is believed that another's session lives
 	watches map[ID]*watch
@@ -50,8 +50,8 @@ func NewSet(b Backend, ended func()) *Set {
 	return s
 }
 
-// A Session is one of this process. What is unexported is guarded by Set.mu, but for
-// what does not change once it has begun.
+// A Session is one of this process. Unexported fields are guarded by Set.mu, except
+// those that do not change once it has begun.
 type Session struct {
 	ID  ID            // its name on the server
 	TTL time.Duration // a multiple of the tick
@@ -70,7 +70,7 @@ type Session struct {
 	again   store.Instant // after one that failed: not before
 	failed  int           // renewals since the last that was answered
 	silent  store.Instant // when the first of those was sent
-	spare   *Session      // what takes its place if it alone cannot be renewed
+	spare   *Session      // takes its place if it alone cannot be renewed
 	joins   uint64        // notes that were numbered
 	ready   chan struct{} // closed when it has begun, or never will
 	err     error         // why it never will
@@ -94,8 +94,8 @@ func (t *Traits) Ticks(ttl time.Duration) time.Duration {
 	return max((ttl+t.Tick-1)/t.Tick*t.Tick, t.MinTTL) //mutant:session-ttl-rounded-down
 }
 
-// Present returns the present session for a TTL, and begins one if there is none.
-// The claim that goes into it calls Enter.
+// Present returns the present session for a TTL, and begins one if there is no
+// such session. The claim that goes into it calls Enter.
 func (s *Set) Present(ctx context.Context, ttl time.Duration) (*Session, error) {
 	sess := s.warm(s.traits.Ticks(ttl))
 	select {
@@ -113,7 +113,8 @@ func (s *Set) Present(ctx context.Context, ttl time.Duration) (*Session, error) 
 	}
 }
 
-// Begun is the present session for a TTL, or nil if none has begun. It does no I/O.
+// Begun is the present session for a TTL, or nil if it has not begun. It does no
+// I/O.
 func (s *Set) Begun(ttl time.Duration) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,20 +173,20 @@ func (s *Set) begin(sess *Session) {
 	close(sess.ready)
 }
 
-// Own is the session of this process that has the ID, or nil if none that may be
-// alive has.
+// Own is the session of this process that has the ID and may be alive, or nil.
 func (s *Set) Own(id ID) *Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.own[id]
 }
 
-// end is when the session is over for sure, as far as we know. Set.mu is held.
+// end is when the session will certainly have ended, as far as this process
+// knows. Set.mu is held.
 func (sess *Session) end() store.Instant { return sess.renewed.Add(sess.lasts) }
 
-// over reports whether the session has ended, by the server's word or by our clock.
-// From the first time that it does it is over for all that it keeps (law 2): whoever
-// asks is told the same. Set.mu is held.
+// over reports whether the session has ended, by the server's answer or by this
+// process's clock. Once it has reported so, the session has ended for all that it
+// keeps (law 2): every later call returns the same. Set.mu is held.
 func (s *Set) over(sess *Session) bool {
 	if !sess.dead && store.Now() >= sess.end() { //mutant:session-over-by-our-clock
 		s.died(sess)
@@ -206,10 +207,10 @@ func (s *Set) died(sess *Session) {
 	s.poke()
 }
 
-// met notes which server has answered. If that is another than before, what it knows of what our sessions keep may be old: what was
-// given back may be there again, and what was granted may be gone. Nobody can tell which from here. So each session is suspect from
-// then on: nothing new goes into it, what this process knows to be in it is written anew into the present one, or found to be lost, and
-// then it ends, with all that nobody knows of (law 15). Set.mu is held.
+// met notes which server has answered. If it is not the same server as before, its state of our sessions may be
+// old: released entries may be back, and granted ones missing. This process cannot tell which. So each session
+// is suspect from then on: nothing new goes into it; the entries that this process knows to be in it are written
+// into the present one, or found to be lost; then it ends, with all unknown entries (law 15). Set.mu is held.
 func (s *Set) met() {
 	r, ok := s.b.(Replaceable)
 	if !ok {
@@ -319,7 +320,7 @@ func (s *Set) Call(ctx context.Context, id ID) error {
 // Close ends the sessions, and with them all that they keep.
 func (s *Set) Close(ctx context.Context) {
 	s.mu.Lock()
-	s.stop() // from now on nobody outside begins a goroutine
+	s.stop() // from now on no caller starts a goroutine
 	s.mu.Unlock()
 	s.tasks.Wait()
 	s.mu.Lock()
@@ -334,7 +335,7 @@ func (s *Set) Close(ctx context.Context) {
 	clear(s.present)
 }
 
-// poke has what is due looked at anew. It may be called with Set.mu held.
+// poke has due work checked again. It may be called with Set.mu held.
 func (s *Set) poke() {
 	select {
 	case s.wake <- struct{}{}:

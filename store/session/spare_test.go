@@ -122,7 +122,7 @@ func TestNoSessionIsSuspectForWhatWasSentInAnOutage(t *testing.T) {
 }
 
 // A spare session that is there from before is asked as soon as a renewal fails, not when it is due.
-func TestASessionIsSuspectInTimeThoughItHadASpareOne(t *testing.T) {
+func TestASessionIsSuspectInTimeDespiteASpareOne(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
 	for pause := time.Duration(0); pause < ttl; pause += ttl / 20 {
@@ -166,7 +166,7 @@ func TestASessionIsSuspectThatIsToKeepSomething(t *testing.T) {
 }
 
 // If no session can be renewed, though some begin, that ends with the last that was used.
-func TestNobodyGoesOnWithASessionThatNobodyNeeds(t *testing.T) {
+func TestUnneededSessionsAreNotKeptAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second

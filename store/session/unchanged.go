@@ -15,7 +15,7 @@ type Reader interface {
 	ReadSession(ctx context.Context, id ID) (ttl time.Duration, stamp string, err error)
 
 	// CloseSession ends the session for good if its stamp is still this one.
-	// closed: it has ended, by this or by somebody else.
+	// closed: it has ended, by this call or another process.
 	CloseSession(ctx context.Context, id ID, stamp string) (closed bool, err error)
 }
 
@@ -34,7 +34,7 @@ type sighting struct {
 	last  store.Instant // when it was last asked for
 }
 
-// forgotten is when a session that nobody asks about is forgotten.
+// forgotten is how long an unused session is remembered.
 const forgotten = time.Hour
 
 // Left returns for how long each session goes on at most, as [Backend.Left] does, by its

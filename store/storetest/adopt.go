@@ -119,7 +119,7 @@ var adoptPromises = []promise{
 		if err := owner.Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
-		b.refused(b.lock(name, try)) // its process is gone
+		b.refused(b.lock(name, try)) // its process has ended
 		if e, ok := t.entry(name, ref.ID); ok && (e.Expires <= 0 || e.Token != h.Token) {
 			t.Fatalf("detached, it is listed as %+v", e)
 		}
@@ -180,7 +180,7 @@ func (h *held) as(id store.ID) store.Hold {
 // adopt goes on with the hold as one of c's.
 func (c *client) adopt(h *held) *held { c.t.Helper(); return c.goOn(h, c.proc.NewID()) }
 
-// detach goes on with the hold as nobody's.
+// detach goes on with the hold under an id of no process.
 func (c *client) detach(h *held) *held { c.t.Helper(); return c.goOn(h, store.Process{}.NewID()) }
 
 func (c *client) goOn(h *held, id store.ID) *held {
@@ -218,7 +218,7 @@ func unansweredAdoption(t *trial, c Linked, after int) {
 	}()
 	t.fallSilent(link, after, adopted)
 	link.Reset()
-	cancel() // some drivers do not heed a reset
+	cancel() // some drivers ignore a reset
 	<-adopted
 	t.isFree(there, other, h.Name)
 }

@@ -165,7 +165,7 @@ var blockPromises = []promise{
 			h.Owner = who
 			h.renewed()
 			h.Owner = ""
-			a.take(h.claim) // an ask that is repeated tells nothing new of the owner
+			a.take(h.claim) // a repeated ask changes nothing of the owner
 			if e, ok := t.entry(name, h.ID); !ok || e.Owner.Stored() != who {
 				t.Fatalf("it is listed as %+v, want the owner %q", e, who)
 			}
@@ -223,7 +223,7 @@ var blockPromises = []promise{
 	}},
 }
 
-// uses renews and tells a token used; this is then listed.
+// uses renews with a used token; it is then listed.
 func (h *held) uses(used, want int64) {
 	h.c.t.Helper()
 	h.Used = used

@@ -301,8 +301,8 @@ func (t *trial) breaks(c *client, h *held, reason string, now bool) {
 	}
 }
 
-// An operator breaks a hold, so that the next gets in at once, and is not answered. It is repeated until it is: then the owner's
-// next renewal is lost.
+// An operator breaks a hold, so that the next is granted at once, and gets no answer. The break is repeated
+// until it is answered: then the owner's next renewal is lost.
 func repeatedBreak(t *trial, c Linked, after int) {
 	if why, lacks := t.d.Lacks[store.PromiseInspect]; lacks {
 		t.Skipf("the store lacks %q: %s", store.PromiseInspect, why)
@@ -336,7 +336,7 @@ func repeatedBreak(t *trial, c Linked, after int) {
 	}()
 	t.fallSilent(link, after, broken)
 	link.Reset()
-	cancel() // some drivers do not heed a reset
+	cancel() // some drivers ignore a reset
 	<-broken
 	t.until("the break is answered", func() bool {
 		ctx, cancel := t.once()

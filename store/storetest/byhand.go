@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What follows is for a store's own tests beside Run, where a single operation is
-// what matters. Each ends the test if it fails.
+// The following helpers are for a store's own tests of single operations, in
+// addition to Run. Each ends the test if it fails.
 
 // Mutex is a claim of process p for all of a name, to be waited for, with a
 // fresh id.
@@ -41,7 +41,7 @@ func MustHold(t testing.TB, s store.Store, c store.Claim) store.Hold {
 	return store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL, Announce: c.Announce}
 }
 
-// IsLostFor fails the test unless what was done to a hold was lost as an operator broke it for the reason.
+// IsLostFor fails the test unless the error says that an operator broke the hold for the reason.
 func IsLostFor(t testing.TB, reason string, err error, what string) {
 	t.Helper()
 	var lost *store.LostError

@@ -73,7 +73,7 @@ func (c *client) got(id store.ID) []store.Notification {
 	return of
 }
 
-// name is a name that nobody uses.
+// name is an unused name.
 func (t *trial) name() string { return "storetest/" + random() }
 
 func random() string {
@@ -170,7 +170,7 @@ func checkAnswer(t *trial, claim store.Claim, a store.Answer) {
 	case a.Granted && a.TTL >= claim.TTL+t.d.Tick && a.From == 0:
 		t.Fatalf("granted for %v, want %v rounded up to a multiple of %v", a.TTL, claim.TTL, t.d.Tick)
 	case !a.Granted && !claim.Try && a.From == 0 && t.lacks(store.PromiseExpiry) && !t.lacks(store.PromiseNotificationToken):
-		// Who hears of a grant by its token counts from then, not from the ask.
+		// A grant that is notified with its token counts from then, not from the ask.
 		t.Fatal("waits, and is not told from when its session keeps the position")
 	case !a.Granted && a.Token != 0:
 		t.Fatalf("refused with token %d", a.Token)
@@ -229,7 +229,7 @@ func (h *held) push(d time.Duration) error {
 	return h.renewal(d).Err
 }
 
-// renewal renews with a TTL, and returns all that is told.
+// renewal renews with a TTL, and returns the whole answer.
 func (h *held) renewal(d time.Duration) store.Renewal {
 	h.c.t.Helper()
 	hold := h.Hold
@@ -300,7 +300,7 @@ func (t *trial) state(name string) (st store.State, ok bool) {
 }
 
 // list is what List yields of a name, or first of all of them. A busy machine may lose
-// a connection; whoever only reads may read again.
+// a connection; a read may be repeated.
 func list(t testing.TB, ctx context.Context, in store.Inspector, name string) (st store.State, ok bool) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -332,8 +332,8 @@ func listed(t testing.TB, ctx context.Context, in store.Inspector, name string) 
 	return st, ok, nil
 }
 
-// entries checks that the name has exactly these entries, in order, besides those in
-// nobody's way. A store that cannot list is not checked.
+// entries checks that the name has exactly these entries, in order, not counting
+// freed ones. A store that cannot list is not checked.
 func (t *trial) entries(name string, want ...store.ID) {
 	t.Helper()
 	if t.lacks(store.PromiseInspect) {

@@ -46,14 +46,12 @@ type Clocked struct {
 	TooRare func(steps int) []string
 }
 
-// Differential runs random operations against the store and against package
-// queue, one by one and at the same moment, and compares answers, notifications and
-// entries after each: HOLDFAST_TEST_STEPS of them, 10,000 unless told, from
-// HOLDFAST_TEST_SEED, else a random one. When chance has not brought about
-// enough of what matters by then it goes on, and fails if four times as many
-// steps do not either. Years pass in it, and at its end come many at once. A store that matches a hold without its
-// token, or keeps a position for longer than it was asked to, is too far from the
-// rule to be compared.
+// Differential runs random operations against the store and against package queue, one by one and at the same
+// moment, and compares answers, notifications and entries after each: HOLDFAST_TEST_STEPS of them, 10,000 by
+// default, from HOLDFAST_TEST_SEED or a random seed. If too few of the important cases have occurred by then it
+// goes on, and fails if four times as many steps are not enough either. Years pass in it, and at its end come
+// many at once. A store that matches a hold without its token, or keeps a position for longer than it was asked
+// to, is too far from the rule to be compared.
 func Differential(t *testing.T, c Clocked) { t.Helper(); differential(t, c, nil) }
 
 func differential(t *testing.T, c Clocked, by *Sessioned) {
@@ -144,7 +142,7 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 		d.learned, d.drawn, d.order = map[store.ID]*pairing{}, map[drawnBy]*pairing{}, map[string][]*pairing{}
 	}
 	if c.TwoClocks {
-		d.time.Clock = -5_000_000 // such a clock may begin anywhere
+		d.time.Clock = -5_000_000 // such a clock may start anywhere
 	}
 	open := c.Open(t, d.clock)
 	for i := range 3 {
@@ -258,7 +256,7 @@ func (d *duel) send(o op) outcome {
 		var out outcome
 		for i, r := range s.Renew(ctx, o.holds) {
 			out.Errs = append(out.Errs, errorText(r.Err))
-			out.Renewals = append(out.Renewals, told(r))
+			out.Renewals = append(out.Renewals, returnedOf(r))
 			if r.Err == nil && r.From == 0 && r.TTL != o.holds[i].TTL {
 				d.fail("renewed for %v, asked for %v", r.TTL, o.holds[i].TTL)
 			}
@@ -277,7 +275,7 @@ func (d *duel) send(o op) outcome {
 		if !d.chance(50) {
 			return plain(store.Answer{}, s.Release(ctx, o.holds[0]))
 		}
-		// The same beside another that is not there.
+		// The same together with a hold that does not exist.
 		batch := []store.Hold{o.holds[0], {Name: "storetest/" + random(), ID: s.proc.NewID(), Token: 1}}
 		out := s.ReleaseAll(ctx, batch)
 		if !errors.Is(out[1], store.ErrLost) {
@@ -289,8 +287,8 @@ func (d *duel) send(o op) outcome {
 	}
 }
 
-// told is what a renewal tells of the hold.
-func told(r store.Renewal) store.Renewal {
+// returnedOf is the part of a renewal that concerns the hold.
+func returnedOf(r store.Renewal) store.Renewal {
 	if r.Err != nil {
 		return store.Renewal{}
 	}
@@ -473,11 +471,11 @@ func (d *duel) note(now queue.Time, o op, out outcome) {
 	}
 }
 
-// fail tells the newest steps that had to do with the names of the last one.
+// fail prints the newest steps on the names of the last one.
 func (d *duel) fail(format string, args ...any) {
 	d.t.Helper()
 	var of []string
-	name := "" // of all names, if the newest step is of none
+	name := "" // of all names, if the newest step has none
 	if len(d.history) > 0 {
 		if _, after, ok := strings.Cut(d.history[len(d.history)-1], "name "); ok {
 			name, _, _ = strings.Cut(after, ",")

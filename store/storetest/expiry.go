@@ -206,8 +206,8 @@ func (t *trial) outlives(h *held) {
 	h.release()
 }
 
-// pass lets at least the short time pass by the store's clock, and tells how
-// long it took by ours.
+// pass lets at least the short time pass by the store's clock, and returns how
+// long it took by the local one.
 func (t *trial) pass() time.Duration {
 	t.Helper()
 	c := t.client()

@@ -26,17 +26,18 @@ type Linked struct {
 
 // A Link is the way of one store object to its server, or to all of its servers.
 type Link interface {
-	// MuteAfter loses what the server answers, once so many more pieces of that have
+	// MuteAfter loses the server's answers, after that many more pieces of them have
 	// passed.
 	MuteAfter(pieces int)
-	// HoldAfter holds what is sent to the server, once so many more pieces have passed,
-	// and loses what the server answers then.
+	// HoldAfter holds back requests to the server, after that many more pieces have
+	// passed, and loses the server's later answers.
 	HoldAfter(pieces int)
 	// Met is how many pieces have been lost or held so far.
 	Met() int
 	// Reset resets all connections, for the store object, and all passes on new ones.
 	Reset()
-	// Deliver has arrive what was held on connections that were reset since.
+	// Deliver delivers the requests held back on connections that were reset
+	// since.
 	Deliver()
 }
 
@@ -50,8 +51,9 @@ const (
 	exchanges = 4
 )
 
-// Faults has the connections of a store object fall silent while it asks, and reset
-// after that. What it is told then must be true, and what it has given up must go.
+// Faults makes the connections of a store object silent while it asks, and then
+// resets them. Its answers must be true then, and claims that it has given up must
+// end.
 func Faults(t *testing.T, c Linked) {
 	t.Helper()
 	s, _ := c.Open(t)
@@ -139,8 +141,8 @@ func (t *trial) warm(s store.Store, p store.Process) {
 	t.given(s, store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(s, claim).Token})
 }
 
-// granted asks for the claim, until that is clear. One that was over before its answer
-// came, as the machine was slow, ends the trial.
+// granted asks for the claim until the outcome is known. One that expired before its
+// answer came, as the machine was slow, ends the trial.
 func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
 	t.Helper()
 	began := store.Now()
@@ -165,8 +167,8 @@ func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
 // An ask is not answered, and then its connection is reset. It is repeated while all
 // other claims of its process are given up: where sessions keep the claims with another
 // TTL, so that there is another session that it could be taken to be in, and its own
-// keeps nothing else. As long as it is granted, by what its owner was told, nobody
-// else is.
+// keeps nothing else. As long as it is granted, by its owner's answers, no other claim
+// is.
 func repeatedAsk(t *trial, c Linked, after int) {
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
@@ -194,7 +196,7 @@ func repeatedAsk(t *trial, c Linked, after int) {
 	t.fallSilent(link, after, asked)
 	waiting.Wait()
 	link.Reset()
-	cancel() // some drivers do not heed a reset
+	cancel() // some drivers ignore a reset
 	<-asked
 	if t.lacks(store.PromiseExpiry) { // for longer than its session is kept that nothing else is in
 		claim.TTL = t.ticks(min(3*t.lasts(), t.d.MaxTTL))
@@ -237,9 +239,9 @@ func repeatedAsk(t *trial, c Linked, after int) {
 	t.isFree(there, other, claim.Name)
 }
 
-// fallSilent returns when the silence of a link has met something and has lasted. A store
-// that needs fewer pieces than were to pass is through before: answered is closed then. If
-// none were to pass, nothing can be.
+// fallSilent returns when the silence of a link has lost something and has lasted. A store
+// that needs fewer pieces than were to pass gets its answer before: answered is closed
+// then. If no piece was to pass, there is no answer.
 func (t *trial) fallSilent(link Link, after int, answered <-chan struct{}) {
 	t.Helper()
 	t.until("the silence meets what is asked", func() bool {
@@ -294,7 +296,7 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	waits := t.lasting(p, theirs.Name, t.lastsLong())
 	ctx, cancel := context.WithCancel(t.ctx)
 	var keeping sync.WaitGroup
-	var slow atomic.Bool // one was over before its owner came to renew it
+	var slow atomic.Bool // one expired before its owner renewed it
 	again := func(what string, once func(context.Context) (from store.Instant, err error)) {
 		kept := store.Now() // that long ago at most
 		keeping.Go(func() {
@@ -361,13 +363,13 @@ func repeatedBeside(t *trial, c Linked, after int) {
 		var claims []store.Claim
 		for range beside {
 			claim := t.lasting(proc, t.name(), t.lastsLong())
-			claim.Weight = 1 // more is read of what others can be beside
+			claim.Weight = 1 // a smaller claim reads more of the queue
 			claims = append(claims, claim)
 			waiting.Go(func() { here.Ask(ctx, claim) })
 		}
 		t.fallSilent(link, after+i*exchanges, over(&waiting))
 		link.Reset()
-		cancel() // some drivers do not heed a reset
+		cancel() // some drivers ignore a reset
 		waiting.Wait()
 		for _, claim := range claims {
 			t.until("it is granted or lost: "+claim.Name, func() bool {

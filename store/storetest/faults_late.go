@@ -30,10 +30,10 @@ type lateAsks struct {
 	proc, other store.Process
 }
 
-// round has asks arrive late, after so many pieces: tries of names that are free, and asks of
-// names that are held, though their store object has last seen them free. If known, all ask for
-// names that it has seen held, and whose queue has changed since: where a store needs several
-// requests for that, the second one is late for sure once a single piece has passed.
+// round makes asks arrive late, after that many pieces: tries of free names, and asks for held
+// names that their store object has last seen free. If known, all ask for names that it has
+// seen held, and whose queue has changed since: where a store needs several requests for that,
+// the second one is late for sure once a single piece has passed.
 func (t *lateAsks) round(after int, known bool) {
 	var late []store.Claim
 	var held []store.Hold
@@ -75,8 +75,8 @@ func (t *lateAsks) round(after int, known bool) {
 		t.given(t.here, store.Hold{Name: one.Name, ID: one.ID, Token: tokens[one.ID]})
 	}
 	t.link.Deliver()
-	// Where sessions keep the claims, what is done now would stay for as long as its session goes on: it is not done, or goes
-	// by itself, or is taken out. The names below tell.
+	// If sessions keep the claims, an ask done now would stay for as long as its session goes on: it is not done, or
+	// it expires, or it is removed. The names below show it.
 	t.Logf("%d of %d asks were seen to arrive after they had been given up", t.landed(late), len(late))
 	for _, h := range held {
 		t.given(t.there, h)

@@ -15,7 +15,7 @@ func repeatedRelease(t *trial, c Linked, after int) {
 	}
 	here, link, proc := t.linked(c)
 	there, _, other := t.linked(c)
-	keep := t.long / 2 // so that it is told from a lock delay
+	keep := t.long / 2 // so that it differs from a lock delay
 	t.warm(here, proc)
 	t.warm(there, other)
 	for i := range exchanges {
@@ -41,7 +41,7 @@ func repeatedRelease(t *trial, c Linked, after int) {
 		}()
 		t.fallSilent(link, after, released)
 		link.Reset()
-		cancel() // some drivers do not heed a reset
+		cancel() // some drivers ignore a reset
 		<-released
 		t.given(here, h)
 		link.Deliver()

@@ -60,7 +60,7 @@ func (d *duel) fill(b []byte, letters bool) {
 	}
 }
 
-// turn lets some time pass, or none, and does one random thing.
+// turn lets some time pass, or none, and does one random operation.
 func (d *duel) turn() {
 	d.t.Helper()
 	if d.c2 != nil {
@@ -97,14 +97,14 @@ func (d *duel) turn() {
 		return
 	}
 	if d.c2 != nil && found && d.model.entry(s.name, k.ID) == nil {
-		found = d.chance(30) // to renew or release what is over
+		found = d.chance(30) // to renew or release an expired hold
 		if found {
 			d.do(op{kind: []string{"renew", "release"}[d.rng.IntN(2)], side: k.side, holds: []store.Hold{d.hold(k)}})
 			return
 		}
 	}
 	if d.c2 != nil && found && k.ID.Process() == (store.Process{}) {
-		d.rename(s, k) // nobody has it: it can be adopted, and no more
+		d.rename(s, k) // it has no process: it can only be adopted
 		return
 	}
 	switch n := d.rng.IntN(100); {
@@ -150,7 +150,7 @@ func (d *duel) known(s *subject) (k known, found bool) {
 	return k, true
 }
 
-// fresh adds a new claim to the subject's, and says who is to send it.
+// fresh adds a new claim to the subject's, and returns which process sends it.
 func (d *duel) fresh(s *subject) int {
 	side := d.rng.IntN(len(d.sides))
 	limit := s.limit
@@ -258,7 +258,7 @@ func (d *duel) hold(k known) store.Hold {
 	if token == 0 {
 		h.Token = last
 	}
-	if d.c2 != nil { // its owner has no token that he was not told
+	if d.c2 != nil { // its owner has only tokens that it received
 		h.Token = 0
 		if d.learned[k.ID] != nil {
 			h.Token = token
@@ -281,8 +281,8 @@ func (d *duel) hold(k known) store.Hold {
 	return h
 }
 
-// rename is a renewal of a hold under another id: one of any process, or of
-// none.
+// rename is a renewal of a hold under another id: of any process, or of no
+// process.
 func (d *duel) rename(s *subject, k known) {
 	side := d.rng.IntN(len(d.sides))
 	h := d.hold(k)
@@ -290,7 +290,7 @@ func (d *duel) rename(s *subject, k known) {
 	if d.chance(30) {
 		clear(h.NewID[:len(store.Process{})])
 	}
-	if d.c2 != nil { // by the present owner, if it is to be nobody's
+	if d.c2 != nil { // by the present owner, if the new id is of no process
 		h.Token = 0
 		if p := d.learned[k.ID]; p != nil {
 			h.Token = p.model
@@ -371,7 +371,7 @@ func (d *duel) renewal() op {
 			o.holds[i].Owner = store.Owner{Host: "host", PID: i, Program: "differential", Note: strings.Repeat("ü|", d.rng.IntN(20))}.Stored()
 		}
 	}
-	if len(o.holds) == 0 { // nothing is held: of nobody, then
+	if len(o.holds) == 0 { // nothing is held: then of no process
 		s := d.names[d.rng.IntN(len(d.names))]
 		o.holds = []store.Hold{{Name: s.name, ID: d.id(o.side), Token: d.model.queue(s.name).Last, TTL: d.unit}}
 	}

@@ -157,9 +157,9 @@ func (h *held) asked(want string) {
 	}
 }
 
-// askedNext renews the hold until it is no more asked for the reason before, and checks
-// what it is asked for then. What a waiter takes back is said until the last server of
-// several has heard that.
+// askedNext renews the hold until it is no longer asked for the previous reason, and
+// checks the next reason. With several servers a withdrawn reason is returned until the
+// last server has learned of that.
 func (h *held) askedNext(before, want string) {
 	t := h.c.t
 	t.Helper()

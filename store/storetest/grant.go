@@ -21,7 +21,7 @@ var grantPromises = []promise{
 		h := a.take(a.lock(name, try))
 		b.refused(b.lock(name, try))
 		b.refused(b.read(name, try))
-		a.refused(a.lock(name, try)) // the same process is somebody else too
+		a.refused(a.lock(name, try)) // another claim of the same process is refused too
 		h.renewed()
 	}},
 	{name: "a_refused_try_leaves_no_entry", run: func(t *trial) {
@@ -187,7 +187,7 @@ var grantPromises = []promise{
 	}},
 }
 
-// ended is a context that is over.
+// ended is a context that has ended.
 func (t *trial) ended() context.Context {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()

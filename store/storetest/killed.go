@@ -35,12 +35,12 @@ type Killable struct {
 // killedEnv has the name that a process holds, or waits for, until it is killed, and where.
 const killedEnv = "HOLDFAST_TEST_KILLED"
 
-// Killed kills processes. Within the TTL of one that holds a name, and a second, the next is in: both one that waits already and
-// one that comes then. One that waits blocks whoever is behind it for no longer than a position is kept, and a second, however
-// long the TTL is. It is called in a test of its own, at its top: to hold the name, or to wait for it, a new process of the
-// test program runs that test.
+// Killed kills processes. Within the TTL of a holder, plus a second, the next claim is granted: both one that
+// waits already and one that comes then. A killed waiter blocks those behind it for no longer than a position is
+// kept, plus a second, however long the TTL is. It is called in a test of its own, at its top: to hold the name,
+// or to wait for it, a new process of the test program runs that test.
 //
-// A machine may stall while that is timed: one time of three will do, or of as many as there is patience for.
+// A machine may stall while that is timed: one success in three is enough, or in as many tries as are allowed.
 func Killed(t *testing.T, c Killable) {
 	t.Helper()
 	if says := strings.SplitN(os.Getenv(killedEnv), " ", 3); len(says) == 3 {
@@ -52,7 +52,7 @@ func Killed(t *testing.T, c Killable) {
 		for _, one := range []struct {
 			what string
 			ttl  time.Duration
-			once func(*killing) (took time.Duration, told bool)
+			once func(*killing) (took time.Duration, conclusive bool)
 		}{
 			{"who waits is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(true) }},
 			{"who comes is in", c.TTL, func(k *killing) (time.Duration, bool) { return k.once(false) }},
@@ -65,9 +65,9 @@ func Killed(t *testing.T, c Killable) {
 				k.near, k.ttl = c.locker(t, at, one.ttl)
 				k.eyes, _ = c.locker(t, at, one.ttl)
 				for again, began := 0, time.Now(); again < 3 || time.Since(began) < patience; again++ {
-					took, told := one.once(k)
-					t.Logf("in after %v: %v; the TTL is %v", took.Round(time.Millisecond), told, k.ttl)
-					if told && took <= k.bound {
+					took, conclusive := one.once(k)
+					t.Logf("in after %v: %v; the TTL is %v", took.Round(time.Millisecond), conclusive, k.ttl)
+					if conclusive && took <= k.bound {
 						return
 					}
 				}
@@ -140,9 +140,9 @@ type taken struct {
 	when  time.Time
 }
 
-// once returns how long after the end of its holder a name was taken. told is false if the machine stalled for so long
+// once returns how long after the end of its holder a name was taken. conclusive is false if the machine stalled for so long
 // that the holder had lost it before.
-func (k *killing) once(waits bool) (took time.Duration, told bool) {
+func (k *killing) once(waits bool) (took time.Duration, conclusive bool) {
 	k.Helper()
 	k.bound = k.ttl + time.Second
 	name := "killed/" + random()
@@ -165,7 +165,7 @@ func (k *killing) once(waits bool) (took time.Duration, told bool) {
 }
 
 // behind returns how long after the end of a waiter the one behind it had the name, which was given back by then.
-func (k *killing) behind() (took time.Duration, told bool) {
+func (k *killing) behind() (took time.Duration, conclusive bool) {
 	k.Helper()
 	k.bound = min(k.ttl, store.MaxPositionTTL) + time.Second
 	name := "killed/" + random()
@@ -196,7 +196,7 @@ func (k *killing) take(name string, got chan<- taken) (cancel context.CancelFunc
 	return cancel
 }
 
-// sees waits until a name is held, and so many wait for it. stalled: nobody holds it any more.
+// sees waits until a name is held, and that many wait for it. stalled: it is no longer held.
 func (k *killing) sees(name string, waiting int, got <-chan taken) (stalled bool) {
 	k.Helper()
 	for begun := time.Now(); len(got) == 0; time.Sleep(5 * time.Millisecond) {

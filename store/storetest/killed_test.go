@@ -10,7 +10,7 @@ import (
 )
 
 // Files are what several processes share without a server. That a process has ended is seen at once there.
-func TestTheNextIsInOnceAHolderIsKilled(t *testing.T) {
+func TestTheNextIsGrantedOnceAHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{
 		At: func(t *testing.T) string { return t.TempDir() },
@@ -32,7 +32,7 @@ func TestTheTestsCatchEachMutantThatKeepsTheDead(t *testing.T) {
 		"the dead hold for seconds more": {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("max(e.Expires, now.Clock+micros(c.TTL)+3_000_000)"))},
 		"the dead hold for ever":         {unseen, mutant.At("repeated-grant-draws-new", mutant.Value("now.Clock + 1<<50"))},
 	} {
-		all = append(all, mutant.Broken{Name: name, Pkg: "store/storetest", Test: "TestTheNextIsInOnceAHolderIsKilled", Edits: edits})
+		all = append(all, mutant.Broken{Name: name, Pkg: "store/storetest", Test: "TestTheNextIsGrantedOnceAHolderIsKilled", Edits: edits})
 	}
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=3s")
 }

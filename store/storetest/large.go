@@ -165,7 +165,7 @@ var largePromises = []promise{
 	}},
 }
 
-// many takes n claims that fit beside each other, some of them at a time.
+// many takes n claims that fit together, some of them at a time.
 func (c *client) many(n int, claim func(i int) store.Claim) []*held {
 	c.t.Helper()
 	all := make([]*held, n)
@@ -237,8 +237,8 @@ func lasting(claim store.Claim, d time.Duration) store.Claim {
 	return claim
 }
 
-// lastsFor checks that a hold lasts for d from an ask or a renewal that was sent no sooner than before: by the list, and by
-// what a refusal tells of who holds the name.
+// lastsFor checks that a hold lasts for d from an ask or a renewal that was sent no sooner than before: by the
+// list, and by the holders of a refusal.
 func (t *trial) lastsFor(h *held, d time.Duration, before time.Time) {
 	t.Helper()
 	check := func(how string, e store.Entry) {
@@ -257,7 +257,7 @@ func (t *trial) lastsFor(h *held, d time.Duration, before time.Time) {
 	}
 }
 
-// closed checks that a hold which has ended is in the way for d still.
+// closed checks that an ended hold still blocks for d.
 func (t *trial) closed(r store.Answer, h *held, d time.Duration) {
 	t.Helper()
 	least := d - time.Since(h.before) - 2*t.d.Tick

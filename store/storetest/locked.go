@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Lockable is a store whose sessions are rows that somebody can lock, with an ID each.
+// Lockable is a store whose sessions are rows that can be locked, with an ID each.
 type Lockable[ID comparable] struct {
 	// Open opens a store object on the same backing each time.
 	Open func(t *testing.T) store.Store
@@ -23,9 +23,9 @@ type Lockable[ID comparable] struct {
 	Lock func(t *testing.T, id ID)
 }
 
-// LockedSession locks the sessions of a process, and then those that it has begun since: what it holds is renewed, what it waits for
-// stays its own, and another process notices nothing. The TTL is 30 s: whoever renews has ten of them left when it turns out that a
-// session cannot be.
+// LockedSession locks the sessions of a process, and then those that it has begun since: its holds are renewed,
+// its positions stay, and another process notices nothing. The TTL is 30 s: a renewal has ten of them left when
+// it finds that a session cannot be renewed.
 func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	t.Helper()
 	const ttl = 30 * time.Second

@@ -12,8 +12,8 @@ var (
 	lockDelay = []store.Promise{store.PromiseLockDelay}
 )
 
-// Minimum hold and lock delay: an expired or released entry that is gone for
-// its owner and still in the way.
+// Minimum hold and lock delay: an expired or released entry that has ended for
+// its owner and still blocks.
 var minHoldPromises = []promise{
 	{name: "a_minimum_hold_is_void_until_the_owner_has_shown_the_token", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
@@ -24,7 +24,7 @@ var minHoldPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	// Its caller had gone when the token was shown: nobody ran.
+	// Its caller had left when the token was shown: nothing ran.
 	{name: "a_minimum_hold_is_void_once_a_shown_hold_is_withdrawn", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withMinHold(t.long)))
@@ -77,7 +77,8 @@ var minHoldPromises = []promise{
 		t.entries(name, h.ID)
 		b.refused(b.lock(name, try))
 	}},
-	// Whoever is not told that a hold was given back gives it back again. It had a minimum hold and no lock delay: that is so still.
+	// An owner whose release was not answered repeats it. The hold has a minimum hold and no lock delay: that stays
+	// so.
 	{name: "a_release_that_is_repeated_keeps_the_minimum_hold", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		with := []func(*store.Claim){withMinHold(t.long / 2)}
@@ -226,8 +227,8 @@ var minHoldPromises = []promise{
 	}},
 }
 
-// keptBy checks that a name is kept by the minimum hold of a hold that was given back, and returns for how long: most, at the most. A store whose server
-// has no clock begins to count when somebody looks.
+// keptBy checks that a name is kept taken by the minimum hold of a released hold, and returns for how long: at
+// most most. A store whose server has no clock begins to count at the next read.
 func (t *trial) keptBy(r store.Answer, id store.ID, most time.Duration) time.Duration {
 	t.Helper()
 	e := r.Holders[0]

@@ -106,7 +106,7 @@ func (m *model) do(now queue.Time, o op) (out outcome, woken []store.Notificatio
 			var r store.Renewal
 			r, change = m.queue(h.Name).Renew(now, &h)
 			done(h.Name, change, r.Err)
-			out.Renewals = append(out.Renewals, told(r))
+			out.Renewals = append(out.Renewals, returnedOf(r))
 		}
 	case "change":
 		h := o.holds[0]

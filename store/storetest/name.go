@@ -33,8 +33,8 @@ func oddNames() []string {
 	return odd
 }
 
-// bareNames are whole names that mean something elsewhere. They are the same
-// in every run, so somebody may be using them.
+// bareNames are whole names with a meaning elsewhere. They are the same in
+// every run, so they may be in use.
 var bareNames = []string{".", "..", "/", " ", "*", "?", "\x00", "\n", "0", "-", "{}", "'", "nul", "CON", "🔒", strings.Repeat("\\", store.MaxName)}
 
 var namePromises = []promise{

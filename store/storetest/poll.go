@@ -71,13 +71,13 @@ var pollPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
-		told := b.refused(w).Last
+		newest := b.refused(w).Last
 		for range 3 {
 			b.poll(w)
 			b.poll(b.lock(name))
 		}
-		if l := b.poll(w); l.Last != told {
-			t.Fatalf("the newest token went from %d to %d", told, l.Last)
+		if l := b.poll(w); l.Last != newest {
+			t.Fatalf("the newest token went from %d to %d", newest, l.Last)
 		}
 		h.release()
 	}},
@@ -116,9 +116,9 @@ var pollPromises = []promise{
 	}},
 }
 
-// unmoved checks that an entry which was to last so long, and was last asked for before a call
-// of pass, is not pushed by look. Where the machine has stood still between that and the list, for so long that
-// the list would be the same, that tells nothing.
+// unmoved checks that look does not extend an entry that was to last that long, and was last asked for before a
+// call of pass. If the machine stalled between that and the list, for so long that the list would be the same,
+// that proves nothing.
 func (t *trial) unmoved(name string, id store.ID, lasts time.Duration, look func()) {
 	t.Helper()
 	begun := time.Now()
@@ -138,11 +138,11 @@ func (c *client) poll(claim store.Claim) store.Answer {
 	return a
 }
 
-// same checks that two refusals tell the same, but for the time that passed.
+// same checks that two refusals are equal, except for the time that passed.
 func (t *trial) same(poll, ask store.Answer) {
 	t.Helper()
 	for _, a := range []*store.Answer{&poll, &ask} {
-		a.Until, a.From, a.TTL = 0, 0, 0 // one may be of who has a position, and the other not
+		a.Until, a.From, a.TTL = 0, 0, 0 // one claim may have a position, and the other not
 		for i := range a.Holders {
 			e := &a.Holders[i]
 			e.Age, e.Expires, e.Ends = 0, 0, 0

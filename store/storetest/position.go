@@ -150,11 +150,10 @@ var positionPromises = []promise{
 	}},
 }
 
-// stays shows that something which lasts for d without renewal is there for
-// three times d when it is renewed. begin and renew return from when the time counts as they
-// were told, if not from when they were called; renew says what is wrong, too, if anything. A
-// round in which this machine was too slow to renew in time proves nothing, and
-// is done again with twice the time.
+// stays shows that something that lasts for d without renewal lasts for three times d when it
+// is renewed. begin and renew return from when the time counts by their answers, if not from
+// their call; renew also returns an error. A round in which this machine was too slow to
+// renew in time proves nothing, and is repeated with twice the time.
 func (t *trial) stays(what string, begin func(d time.Duration) store.Instant, renew func(d time.Duration) (store.Instant, error)) {
 	t.Helper()
 	d := t.ticks(max(t.d.MinTTL, 400*time.Millisecond, t.short))

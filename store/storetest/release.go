@@ -49,7 +49,7 @@ var releasePromises = []promise{
 		}
 		for i, want := range []error{nil, store.ErrLost, store.ErrInvalid, store.ErrLost, nil, nil} {
 			ok := errors.Is(out[i], want)
-			if want == store.ErrInvalid { // or there is nothing of that name
+			if want == store.ErrInvalid { // or there is no such name
 				ok = store.Definite(out[i])
 			}
 			if !ok {

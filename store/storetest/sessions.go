@@ -20,18 +20,17 @@ type Sessioned struct {
 	// store object over it.
 	Open func(t *testing.T) func() store.Store
 
-	// End ends the sessions of the store object, as its server does when it has
-	// not heard of them for too long, and returns when what they kept is gone. The
-	// store object is not told; it may hear.
+	// End ends the sessions of the store object, as its server does when they were
+	// not renewed for too long, and returns when their entries have ended. The
+	// store object gets no call; it may be notified.
 	End func(t *testing.T, s store.Store)
 }
 
-// DifferentialBySession is Differential for a store whose clock no test can set.
-// In place of the clock the sessions of a process end now and then, and each is
-// told by name what it lost. No time passes that anybody counts. Tokens are
-// compared by their order: that of grants which exclude each other is the model's,
-// and no two are the same. A notification may come that the model does not send, but each
-// that it sends must come.
+// DifferentialBySession is Differential for a store whose clock no test can set. Instead
+// of the clock the sessions of a process end now and then, and their losses are reported
+// by name. No time counts. Tokens are compared by their order: that of grants which
+// exclude each other is the model's, and no two are equal. A notification may come that
+// the model does not send, but each that it sends must come.
 func DifferentialBySession(t *testing.T, c Sessioned) {
 	t.Helper()
 	differential(t, Clocked{Open: func(t *testing.T, _ func() queue.Time) func() store.Store { return c.Open(t) }}, &c)
@@ -44,8 +43,8 @@ type pairing struct {
 	n             int64
 }
 
-// endSession ends the sessions of one process: what it had is gone, as if it had
-// died, and it goes on as one that has to begin anew.
+// endSession ends the sessions of one process: its entries end, as if it had
+// died, and it goes on like a new one.
 func (d *duel) endSession() {
 	d.t.Helper()
 	side := d.rng.IntN(len(d.sides))
@@ -89,8 +88,9 @@ func (d *duel) endSession() {
 	}
 }
 
-// withdraw takes back what a process waits for where it has more than that. It may have it in several sessions, which do not
-// all end at once: another process that heard of the first could grant a claim in the second, whose lock delay then counts.
+// withdraw withdraws the waiting claims of a process that has other entries too. They may be in several
+// sessions, which do not all end at once: another process that saw the first end could grant a claim in the
+// second, whose lock delay then counts.
 func (d *duel) withdraw(side int) {
 	d.t.Helper()
 	for _, name := range d.names {
@@ -112,8 +112,8 @@ func (d *duel) withdraw(side int) {
 	}
 }
 
-// clear breaks what is in the way of a name for its minimum hold, which does not
-// come to its end, and says whether there was such a thing.
+// clear breaks an entry that blocks a name by its minimum hold, which never ends
+// here, and reports whether there was one.
 func (d *duel) clear(s *subject) bool {
 	d.t.Helper()
 	now := d.clock()
@@ -135,7 +135,7 @@ func (d *duel) begun() {
 	}
 }
 
-// heed asks for every claim for which a notification has come, as whoever gets one does.
+// heed asks for every claim that was notified, as its owner would.
 func (d *duel) heed() {
 	d.t.Helper()
 	for i, s := range d.sides {
@@ -185,7 +185,7 @@ func (d *duel) heard(woken []store.Notification) {
 			limit := time.After(patience)
 			for came := false; !came; {
 				s.mu.Lock()
-				// One that came before, and was not heeded yet, does as well.
+				// An earlier one that was not handled yet also counts.
 				came = slices.ContainsFunc(s.got[min(s.read, s.heeded):], func(g store.Notification) bool { return g.ID == h.ID && g.Name == h.Name })
 				s.mu.Unlock()
 				if came {
@@ -217,7 +217,7 @@ func (d *duel) translated(o op) op {
 	}
 	if p := d.learned[o.broken.ID]; p != nil {
 		o.broken.Token = p.store
-	} else if d.c2 != nil && o.kind == "break" { // nobody was told it: what an operator sees of it
+	} else if d.c2 != nil && o.kind == "break" { // it was not returned to anyone: an operator sees it in the list
 		o.broken.Token = cmp.Or(d.listed(o.broken.Name, o.broken.ID), math.MaxInt64) // or one that the store cannot rule out
 	}
 	return o
@@ -287,11 +287,11 @@ type drawnBy struct {
 const crowd = 8
 
 // level compares the tokens of an answer of the store with the model's, and
-// makes both alike in them and in what a session does not tell.
+// equalizes them and the values that a session does not have.
 func (d *duel) level(o op, have, want *outcome) {
 	d.t.Helper()
 	for _, out := range []*outcome{have, want} {
-		for i := range o.holds { // who cannot say what he holds is not told why it is lost
+		for i := range o.holds { // an owner without a token does not get the reason of a loss
 			if o.holds[i].Token == 0 && strings.HasPrefix(out.Errs[i], "lost") {
 				out.Errs[i] = "lost"
 			}
@@ -316,13 +316,13 @@ func (d *duel) level(o op, have, want *outcome) {
 			d.learn(o.holds[i].Name, cmp.Or(o.holds[i].NewID, o.holds[i].ID), store.Full, store.Full, want.Renewals[i].UpgradeToken, have.Renewals[i].UpgradeToken, 1)
 		}
 	}
-	// In a crowd a refusal may tell what was so a moment before.
+	// In a crowd a refusal may be a moment old.
 	if h, w := &have.Answer, &want.Answer; o.kind == "ask" && !h.Granted && !w.Granted && h.Holding+h.Waiting >= crowd {
 		h.Holders, h.Holding, h.Waiting, h.Until = w.Holders, w.Holding, w.Waiting, w.Until
 	}
 	// A session may count for less than its server's time-out.
-	if told := &have.Answer; want.Answer.TTL/2 < told.TTL && told.TTL < want.Answer.TTL {
-		told.TTL = want.Answer.TTL
+	if answer := &have.Answer; want.Answer.TTL/2 < answer.TTL && answer.TTL < want.Answer.TTL {
+		answer.TTL = want.Answer.TTL
 	}
 	for _, out := range []*outcome{have, want} {
 		a := &out.Answer
@@ -332,7 +332,7 @@ func (d *duel) level(o op, have, want *outcome) {
 			out.Renewals[i].UpgradeToken = min(out.Renewals[i].UpgradeToken, 1)
 		}
 		if a.Holders = timeless(a.Holders); a.Holding > store.MaxHolders {
-			a.Holders = nil // which of them are told is the store's choice
+			a.Holders = nil // the store chooses which of them it returns
 		}
 	}
 }
@@ -359,8 +359,8 @@ func (d *duel) weightOf(name string, id store.ID) int64 {
 	return store.Full
 }
 
-// timeless is the entries without what a session does not tell of them: a
-// upgrade token is stored when its owner has heard; and holds are in no promised order.
+// timeless is the entries without the values that a session does not have: an upgrade
+// token is stored when its owner has received it; and holds are in no promised order.
 func timeless(entries []store.Entry) []store.Entry {
 	entries = slices.Clone(entries)
 	for i := range entries {

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// tooSlow ends a trial that tells nothing: what was asked for was over before there was an answer, or
-// there was none in time.
+// tooSlow ends an inconclusive trial: the claim expired before there was an answer, or there was none
+// in time.
 const tooSlow = "too slow to tell anything"
 
-// untilInTime runs trials until one has told something.
+// untilInTime runs trials until one is conclusive.
 func untilInTime(t *testing.T, run func(*trial), next func(again int) *trial) {
 	t.Helper()
 	if !anyTold(run, next) {
@@ -22,7 +22,7 @@ func untilInTime(t *testing.T, run func(*trial), next func(again int) *trial) {
 	}
 }
 
-// anyTold reports whether one of the trials has told something.
+// anyTold reports whether one of the trials was conclusive.
 func anyTold(run func(*trial), next func(again int) *trial) bool {
 	for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
 		if inTime(next(again), run) {
@@ -33,7 +33,7 @@ func anyTold(run func(*trial), next func(again int) *trial) bool {
 	return false
 }
 
-// inTime runs the trial, and reports whether it told anything.
+// inTime runs the trial, and reports whether it was conclusive.
 func inTime(t *trial, run func(*trial)) bool {
 	t.Helper()
 	defer func() {
@@ -52,7 +52,7 @@ type judge struct {
 	unanswered atomic.Bool   // a store has given up waiting for its server
 }
 
-// slow is how long an operation takes at least that is too slow to tell anything.
+// slow is the time from which on an operation is too slow for a conclusive trial.
 const slow = time.Second
 
 // answered notes what became of an operation. A store that has given up waiting for its server, as a busy machine can have it do,
@@ -68,7 +68,7 @@ func (j *judge) late() bool {
 	return j.unanswered.Load() || !j.began.IsZero() && time.Since(j.began) >= j.lasts
 }
 
-// waits gives the trial as much more time as it has waited for what is to expire: on some servers that takes long, and it is late for that on none.
+// waits adds to the trial's time its wait for an expiry: on some servers that takes long, without being late.
 func (j *judge) waits(d time.Duration) { j.lasts += d }
 
 // slower gives the trial what suits a machine that has been too slow so many times: what is to expire is there for longer. What is to stay
@@ -82,14 +82,14 @@ func (t *trial) slower(again int) {
 	}
 }
 
-// soonEnough ends a trial in which something was not there in time that has to be for it to tell anything.
+// soonEnough ends a trial that is inconclusive, as something it needs did not come in time.
 func (t *trial) soonEnough(came bool) {
 	if !came {
 		panic(tooSlow)
 	}
 }
 
-// Fatalf fails the trial, unless that tells nothing.
+// Fatalf fails the trial, unless it is inconclusive.
 func (t *trial) Fatalf(format string, args ...any) {
 	t.Helper()
 	if t.judge.late() {

@@ -10,7 +10,7 @@ import (
 )
 
 // A trial in which the store has waited in vain for its server is made again; one that fails at once, or says more than that, is judged.
-func TestATrialIsMadeAgainOnlyIfTheStoreWasNotAnswered(t *testing.T) {
+func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			err    error
@@ -38,7 +38,7 @@ func TestATrialIsMadeAgainOnlyIfTheStoreWasNotAnswered(t *testing.T) {
 }
 
 // In a bubble nothing is slow: trials that never tell anything end there, too.
-func TestTrialsThatTellNothingEnd(t *testing.T) {
+func TestInconclusiveTrialsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trials := 0
 		never := func(t *trial) { t.soonEnough(false) }

@@ -38,16 +38,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Run holds a store to every promise of the contract, each in a parallel
-// subtest. open is called several times in each of them and returns one more
-// store object over the same backing, as another process would have it; it may
-// return the same object if the store keeps its state in it. Run closes what
-// it opened. Names are random, so that the backing need not be empty. Each
-// store object is used with one [store.Process] alone, as an engine does.
+// Run tests a store against every promise of the contract, each in a parallel subtest. open is called several
+// times in each of them and returns another store object on the same backing, as in another process; it may
+// return the same object if the store keeps its state in it. Run closes what it opened. Names are random, so
+// that the backing need not be empty. Each store object is used with one [store.Process] alone, as an engine
+// does.
 //
-// within runs each subtest, if it is given: synctest.Test, for a store that is all in this process. Then time passes only while
-// nobody has anything to do, so nothing is late there, however busy the machine is. open has to return stores that were made in the bubble
-// of its t.
+// within runs each subtest, if it is given: synctest.Test, for a store that is entirely in this process. Then
+// time passes only while all goroutines wait, so nothing is late, however busy the machine is. open has to
+// return stores that were made in the bubble of its t.
 func Run(t *testing.T, open func(t *testing.T) store.Store, within ...Within) {
 	t.Helper()
 	first := open(t)

@@ -155,7 +155,7 @@ func (d *duel) floors() map[string]float64 {
 	return floors
 }
 
-// tooRare returns what has happened too rarely for that many steps.
+// tooRare returns the cases that occurred too rarely for that many steps.
 func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {
 	for name, least := range floors {
 		if n := d.counts[name]; float64(n) < least/100*float64(steps) {
@@ -168,8 +168,8 @@ func (d *duel) tooRare(floors map[string]float64, steps int) (what []string) {
 	return what
 }
 
-// report prints the counts, and fails where chance brought about too little for that
-// many steps.
+// report prints the counts, and fails if a case occurred too rarely for that many
+// steps.
 func (d *duel) report(floors map[string]float64, steps int) {
 	d.t.Helper()
 	var lines []string

@@ -69,16 +69,16 @@ var tokenPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
-		told := b.refused(w).Last
-		if r := b.refused(b.lock(name)); r.Last != told {
-			t.Fatalf("the newest token went from %d to %d while nothing was granted", told, r.Last)
+		newest := b.refused(w).Last
+		if r := b.refused(b.lock(name)); r.Last != newest {
+			t.Fatalf("the newest token went from %d to %d while nothing was granted", newest, r.Last)
 		}
 		if e, ok := t.entry(name, w.ID); ok && e.Token != 0 {
 			t.Fatalf("a waiting entry has token %d", e.Token)
 		}
 		h.release()
-		if k := b.take(w); k.Token <= told {
-			t.Fatalf("granted with token %d, and %d was told before as the newest", k.Token, told)
+		if k := b.take(w); k.Token <= newest {
+			t.Fatalf("granted with token %d, and %d was told before as the newest", k.Token, newest)
 		}
 	}},
 	{name: "readers_together_have_tokens_of_their_own_above_the_writers_before", needs: tokens, run: func(t *trial) {

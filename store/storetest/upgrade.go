@@ -88,7 +88,7 @@ var upgradePromises = []promise{
 		one.release()
 		c.refused(waits)
 		c.refused(c.read(name, try))
-		two.renewed() // who is in stays in
+		two.renewed() // a holder stays a holder
 		two.release()
 		c.refused(waits)
 		t.entries(name, u.ID, waits.ID)
@@ -154,11 +154,11 @@ var upgradePromises = []promise{
 		a, name := t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		upgradeToken := u.upgraded(1).UpgradeToken
-		if told := u.back(2).UpgradeToken; told != upgradeToken {
-			t.Fatalf("upgrade token %d after a downgrade, was %d", told, upgradeToken)
+		if got := u.back(2).UpgradeToken; got != upgradeToken {
+			t.Fatalf("upgrade token %d after a downgrade, was %d", got, upgradeToken)
 		}
-		if told := u.tells(store.Upgradeable, store.Upgradeable).UpgradeToken; told != upgradeToken {
-			t.Fatalf("upgrade token %d of a renewal after a downgrade, was %d", told, upgradeToken)
+		if got := u.tells(store.Upgradeable, store.Upgradeable).UpgradeToken; got != upgradeToken {
+			t.Fatalf("upgrade token %d of a renewal after a downgrade, was %d", got, upgradeToken)
 		}
 	}},
 	{name: "Upgrade_cancelled_lets_those_in_that_fit", needs: upgrades, run: func(t *trial) {
@@ -382,7 +382,7 @@ func (h *held) stale(turn int32, weight int64) {
 	}
 }
 
-// tells renews what must be held with this weight.
+// tells renews a hold, which must have this weight.
 func (h *held) tells(weight, want int64) store.Renewal {
 	t := h.c.t
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Whoever upgrades asks the readers that block it.
+// An upgrade asks the readers that block it.
 var upgradeAsks = append([]store.Promise{store.PromiseGiveUp}, upgrades...)
 
 var upgradeGiveUpPromises = []promise{

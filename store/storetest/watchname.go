@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Whoever is watched says so (Announce): a store may notify of nothing else.
+// Claims on watched names set Announce: a store may notify of nothing else.
 var watchNamePromises = []promise{
 	{name: "who_looks_at_a_name_is_notified_of_each_who_gets_it_and_gives_it_back", names: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
-		seen := t.looks(t.client(), name) // nobody has used it yet
+		seen := t.looks(t.client(), name) // it is unused
 		first := seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
-		seen.changed(first.release) // nobody waits
+		seen.changed(first.release) // without waiters
 		first = seen.changed(func() { seen.h = a.take(a.lock(name, announced)) })
 		w := b.lock(name, announced)
 		b.refused(w)
@@ -36,7 +36,7 @@ var watchNamePromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.lock(name, ttl(t.short))) // it says nothing of its own
 		w := b.lock(name, announced)
-		t.soonEnough(!b.ask(w).Granted) // else nobody gets it later
+		t.soonEnough(!b.ask(w).Granted) // otherwise no one gets it later
 		seen := t.looks(t.client(), name)
 		seen.changed(func() { t.until("the next has it", func() bool { return b.ask(w).Granted }) })
 	}},
@@ -72,7 +72,7 @@ var watchNamePromises = []promise{
 	}},
 	{name: "who_looks_at_a_name_is_notified_of_a_break", names: true, needs: inspect, run: func(t *trial) {
 		a, name := t.client(), t.name()
-		h := a.take(a.lock(name)) // whoever breaks does not know whether it is watched
+		h := a.take(a.lock(name)) // the operator does not know whether it is watched
 		seen := t.looks(t.client(), name)
 		seen.changed(func() {
 			err := a.Store.(store.Inspector).BreakHold(t.ctx, store.Break{Name: name, ID: h.ID, Token: h.Token, Reason: "why", Now: true})
@@ -115,7 +115,7 @@ var watchNamePromises = []promise{
 	}},
 }
 
-// A look is at a name, by one who is notified.
+// A look is a watcher of a name.
 type look struct {
 	t    *trial
 	n    *atomic.Int64 // how often it was
@@ -136,7 +136,7 @@ func (t *trial) looks(c *client, name string) *look {
 	return l
 }
 
-// changed does something of which it must be notified.
+// changed does something that it must be notified of.
 func (l *look) changed(do func()) *held {
 	l.t.Helper()
 	before := l.n.Load()

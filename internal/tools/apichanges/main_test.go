@@ -58,7 +58,7 @@ var sample = map[string]string{
 	"cmd/main.go":     "package main\n\nfunc Exported() {}\n\nfunc main() {}\n",
 }
 
-func TestWhatBreaksTheProgramsOfOthersIsFoundInEachModule(t *testing.T) {
+func TestABreakingChangeIsFoundInEachModule(t *testing.T) {
 	since := repository(t, sample)
 	policyText := "Names are those of commit `" + since[:12] + "`.\n\nNot covered: `a/new` and `b`.\n"
 	written(t, map[string]string{policy: policyText})
@@ -119,7 +119,7 @@ func TestWhatBreaksTheProgramsOfOthersIsFoundInEachModule(t *testing.T) {
 	}
 }
 
-func TestACommitThatIsNotHereIsSaid(t *testing.T) {
+func TestAnUnknownBaseCommitIsReported(t *testing.T) {
 	repository(t, sample)
 	written(t, map[string]string{policy: "those of commit `0123456789ab`"})
 	if err := run(nil); err == nil || !strings.Contains(err.Error(), "0123456789ab is not here") {

@@ -58,7 +58,7 @@ func TestTheAdaptersAreTriedWithTheNewestLibraries(t *testing.T) {
 	}
 }
 
-func TestAModuleThatIsNotThereIsRefused(t *testing.T) {
+func TestAnUnknownModuleIsRefused(t *testing.T) {
 	repository(t)
 	for _, dirs := range []string{"b", ".,b", "", "a,"} {
 		if err := run([]string{"alone", dirs, "vet", "./..."}); err == nil || !strings.Contains(err.Error(), "there is no module in") {

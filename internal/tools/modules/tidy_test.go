@@ -28,7 +28,7 @@ func repository(t *testing.T) {
 	t.Chdir(dir)
 }
 
-func TestAGoModThatIsNotTidyIsFoundAndMended(t *testing.T) {
+func TestAnUntidyGoModIsFoundAndFixed(t *testing.T) {
 	repository(t)
 	if err := run([]string{"tidy", "-diff"}); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAGoModWithAReplaceIsRefused(t *testing.T) {
 	}
 }
 
-func TestAGoWorkSumThatIsNotWhatIsNeededIsMended(t *testing.T) {
+func TestAWrongGoWorkSumIsFixed(t *testing.T) {
 	repository(t)
 	const junk = "golang.org/x/sys v0.1.0/go.mod h1:oPkhp1MJrh7nUepCBck5+mAzfO9JrbApNNgaTdGDITg=\n"
 	if err := os.WriteFile("go.work.sum", []byte(junk), 0o600); err != nil {

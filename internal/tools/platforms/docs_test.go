@@ -9,7 +9,7 @@ import (
 )
 
 // Each exported name without a word of its own is found, in a file of any platform, and nothing that others cannot use.
-func TestWhatOthersCanUseAndHasNoDocCommentIsFound(t *testing.T) {
+func TestAnExportedNameWithoutADocCommentIsFound(t *testing.T) {
 	was := slices.Clone(vet)
 	vet = append([]*analysis.Analyzer{}, docs)
 	defer func() { vet = was }()

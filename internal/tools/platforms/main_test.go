@@ -27,7 +27,7 @@ func written(t *testing.T, dir string, files map[string]string) {
 
 // What is wrong on one platform alone is found there, in tests too, whatever
 // platform this is.
-func TestWhatIsWrongOnOnePlatformIsFoundThere(t *testing.T) {
+func TestAnErrorOnOnePlatformIsFoundThere(t *testing.T) {
 	dir := t.TempDir()
 	written(t, dir, map[string]string{
 		"go.mod":            "module sample\n\ngo 1.26\n",
@@ -57,7 +57,7 @@ func TestWhatIsWrongOnOnePlatformIsFoundThere(t *testing.T) {
 }
 
 // What is wrong in a module below the root, or is imported there against a rule, is found where go.work names that module.
-func TestWhatIsWrongInANestedModuleIsFound(t *testing.T) {
+func TestAnErrorInANestedModuleIsFound(t *testing.T) {
 	dir := t.TempDir()
 	require := "\nrequire " + own + " v0.0.0\n\nreplace " + own + " => ../\n"
 	written(t, dir, map[string]string{

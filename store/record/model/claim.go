@@ -37,7 +37,7 @@ func (s *state) claimSteps(r *rules, i int, yield func(what string, who int, fau
 	}
 }
 
-// forget drops what nobody will look at again.
+// forget drops state that will not be read again.
 func (s *state) forget() {
 	for k := range s.c {
 		c := &s.c[k]
@@ -106,7 +106,7 @@ func (o *one) faults() {
 		}
 		o.step("its "+sessionNames[local]+" session runs out by its clock", true, func(to *state, c *claim) {
 			to.left.lapses--
-			to.behind = [maxClaims]int8{} // who comes again is behind those that have come
+			to.behind = [maxClaims]int8{} // a repeated claim is behind the others
 			to.p[own].lapsed |= bit(local)
 			if !o.has(together) {
 				c.lapse(o.rules, local, to.p[own].lapsed)
@@ -119,7 +119,7 @@ func (o *one) faults() {
 
 var sessionNames = [...]string{"first", "second"}
 
-// lapse is what becomes of a claim when a session of its process has run out.
+// lapse is the state of a claim after a session of its process has expired.
 func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 	if c.kept == uint8(local)+1 && r.has(keptFrom) {
 		c.kept = 0
@@ -139,10 +139,10 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 		}
 		if counts {
 			if c.leave(); r.moves && !r.has(takeOut) {
-				c.at = done // nothing of it is left, if its session is over
+				c.at = done // nothing of it is left, if its session has ended
 			}
 		} else if c.goal == moving && local == 1 {
-			c.goal, c.reads = none, c.reads || r.giveUp // what it had read was not told
+			c.goal, c.reads = none, c.reads || r.giveUp // its result was not returned
 			c.again(holds)
 		}
 	case local != c.sess || c.at == leaves:
@@ -151,7 +151,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 		case c.at == idle:
 			c.at = done
 		case r.moves && elsewhere == 0 && c.open == vNone, r.moves && !r.has(unsure):
-			c.at = done // an entry of it, if there is one, is over with the session
+			c.at = done // its entry, if there is one, ends with the session
 		default:
 			c.leave()
 		}
@@ -162,7 +162,7 @@ func (c *claim) lapse(r *rules, local int8, lapsed uint8) {
 	}
 }
 
-// again begins anew: what it has read is kept as a base for a swap only.
+// again starts over: the record read before is kept only as a base for a swap.
 func (c *claim) again(at place) {
 	if c.step == halfway {
 		c.ver, c.base, c.seen, c.over = vOld, record{}, list{}, 0
@@ -190,7 +190,7 @@ func (o *one) comes() {
 	})
 }
 
-// waiting is what may come to one who was told to wait.
+// waiting is what may happen to a waiter.
 func (o *one) waiting() {
 	s, c := o.s, o.c
 	at := s.rec.find(o.i)
@@ -218,7 +218,7 @@ func (o *one) waiting() {
 // takenIn: a notification says that the note of a claim was taken in, and under which session. It may be late.
 func (o *one) takenIn() {
 	for local := range int8(2) {
-		if o.s.told&bit(keyOf(o.i, local)) != 0 && !o.c.in && (local == o.c.sess || !o.has(toldSession)) {
+		if o.s.reported&bit(keyOf(o.i, local)) != 0 && !o.c.in && (local == o.c.sess || !o.has(toldSession)) {
 			o.step("is told that its note was taken in", false, func(_ *state, c *claim) { c.in = true })
 		}
 	}
@@ -307,7 +307,7 @@ func (o *one) begin() {
 	}
 	switch {
 	case c.goal == adopting || c.goal == detaching:
-	case c.at == leaves && c.unread && o.has(takeFirst): // reads first who waits in the inbox
+	case c.at == leaves && c.unread && o.has(takeFirst): // first reads the waiters in the inbox
 	case cached && c.at == wants || cached && c.ver >= vNow:
 		o.swap() // on what it remembers, or on nothing
 	}
@@ -351,7 +351,7 @@ func (o *one) call() {
 	}
 }
 
-// unanswered sends a request to which nothing is heard.
+// unanswered sends a request that gets no answer.
 func (o *one) unanswered(what string, q request, change func(to *state, c *claim)) {
 	if o.s.left.silent == 0 || o.s.free() < 0 {
 		return

@@ -12,14 +12,14 @@ import (
 // so that there are no gaps between them.
 type machine[S comparable] interface {
 	start() S
-	// next calls yield with every state that can follow, with what happens and
-	// who does it. fault: it takes something from the faults that are left.
+	// next calls yield with every state that can follow, with the action and the
+	// claim. fault: it takes something from the faults that are left.
 	next(s S, yield func(what string, who int, fault bool, to S))
 	// wrong is what must never be in a state, whatever follows; "" if nothing is.
 	wrong(s S) string
 	// rests reports whether the state is an end that everybody can be content with.
 	rests(s S) bool
-	// stuck is what it means that no such end can be reached any more.
+	// stuck is the meaning of a state from which no such end can be reached.
 	stuck() string
 	who(i int) string
 	text(s S) string // what the server has, for people
@@ -34,7 +34,7 @@ type result struct {
 
 // explore visits every state that can be reached within the bounds of m. Then
 // it asks of each whether it can come to rest without a further fault. The
-// search is by breadth, so that the history told is a shortest one.
+// search is by breadth, so that the printed history is a shortest one.
 func explore[S comparable](m machine[S], bound int) (res result) {
 	var (
 		states []S
@@ -136,13 +136,13 @@ func backFrom[S any](states []S, good func(S) bool, edges, starts []int32) []boo
 	return reaches
 }
 
-// tell prints a history, a step a line.
+// tell prints a history, one step per line.
 func tell[S comparable](w io.Writer, m machine[S], history []S) {
 	for i := 1; i < len(history); i++ {
-		told := false
+		reported := false
 		m.next(history[i-1], func(what string, who int, _ bool, to S) {
-			if to == history[i] && !told {
-				told = true
+			if to == history[i] && !reported {
+				reported = true
 				fmt.Fprintf(w, "    %-3s %-46s %s\n", m.who(who)+":", what, m.text(to))
 			}
 		})

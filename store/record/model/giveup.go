@@ -5,7 +5,7 @@ import "math/bits"
 // asks reports whether a claim asks the holders to give up, for as long as it waits: that is the last, if any.
 func (r *rules) asks(claim int) bool { return r.giveUp && claim == r.n-1 }
 
-// asked reports whether who has read a record is told that a waiter asks to give up.
+// asked reports whether a read of a record shows that a waiter asks to give up.
 func (r *rules) asked(q *record, over uint8) bool {
 	for _, e := range q.e[:q.n] {
 		if e.is(giveItUp) && (over&bit(e.session) == 0 || !r.has(livingAsk)) {
@@ -33,10 +33,11 @@ func (r *rules) grant(q *record, i int) {
 	}
 }
 
-// holdersRead, of claim.uncalled: who holds was read.
+// holdersRead, of claim.uncalled: the holders were read.
 const holdersRead = 1 << 7
 
-// asksHolders is what one who asks does besides: it reads who holds, and calls the session of each.
+// asksHolders is the extra work of a claim that asks: it reads the holders, and calls the session
+// of each.
 func (o *one) asksHolders() {
 	c := o.c
 	if !o.asks(o.i) || !c.in && o.has(markFirst) {
@@ -69,10 +70,10 @@ func (o *one) asksHolders() {
 	})
 }
 
-// tells notes what a holder is told by what it has read or written, and whether it reads on.
+// tells notes what a holder learns from its read or write, and whether it reads on.
 func (c *claim) tells(r *rules, asked bool) { c.heard, c.asked = asked, asked && r.has(readsOn) }
 
-// holdTold makes one who waits a holder by a notification, which tells whether somebody had asked by the grant.
+// holdTold makes a waiter a holder by a notification, which says whether another had asked by the grant.
 func (o *one) holdTold(to *state, c *claim) {
 	at := to.rec.find(o.i)
 	c.hold(c.sess)
@@ -88,8 +89,8 @@ func (r *rules) heeds(c *claim, called uint8) bool {
 	return (c.at == holds || c.at == wants) && called&(bit(c.sess)|c.unsure) != 0
 }
 
-// mayRelease reports whether a holder gives back what it has. Where somebody asks, the others keep it until they are told that,
-// or nobody will ask any more.
+// mayRelease reports whether a holder may release. If a claim asks, the others keep their holds until they learn
+// of that, or no claim will ask any more.
 func (o *one) mayRelease() bool {
 	switch {
 	case !o.giveUp:
@@ -100,7 +101,8 @@ func (o *one) mayRelease() bool {
 	return o.asks(o.i) || o.c.heard || o.s.c[o.n-1].at >= done
 }
 
-// keepsOn reports whether A, which never gives back, is told what is: then it is well where nobody else is left.
+// keepsOn reports whether A, which never releases, knows the present requests: then the end state is fine if no
+// other claim is left.
 func (r *rules) keepsOn(s *state, claim int) bool {
 	return r.giveUp && r.hogs && claim == 0 && s.c[0].at == holds && !s.c[0].heard
 }

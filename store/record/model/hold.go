@@ -1,6 +1,6 @@
 package main
 
-// holding is what may be done by one who is inside.
+// holding is what a holder may do.
 func (o *one) holding() {
 	s, c := o.s, o.c
 	if o.mayRelease() {
@@ -33,7 +33,7 @@ func (o *one) holding() {
 	}
 }
 
-// changes is an operation of one who is inside.
+// changes is a change of weight by a holder.
 func (o *one) changes() {
 	c := o.c
 	switch c.step {
@@ -72,10 +72,11 @@ func (o *one) pending() {
 // adopter reports whether a claim comes to adopt the hold of A.
 func (r *rules) adopter(i int) bool { return r.detaches && i == 1 }
 
-// called, of an operator who has called the session first, which is the wrong way round.
+// called, of an operator that has called the session first, which is the wrong order.
 const calledBefore = -1
 
-// operator is somebody without a claim, who breaks a hold: writes that, and then calls the session.
+// operator is a process without a claim that breaks a hold: it writes that, and then calls the
+// session.
 func (s *state) operator(r *rules, step func(what string, who int, fault bool, change func(to *state))) {
 	if s.called > 0 {
 		session := s.called - 1

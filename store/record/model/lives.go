@@ -15,10 +15,9 @@ func (l life) String() string {
 	return [...]string{"ended by the server", "by the server's clock", "by one's own clock"}[l]
 }
 
-// Lives is the machine of one session: A owns it and renews it, B wants to know
-// whether it has ended, and passes over it then. Here there is time, which is
-// counted in ticks. All that is kept of it is ages, which stop to matter at the TTL: so there
-// is no bound on how long a history may be.
+// Lives is the machine of one session: A owns it and renews it; B checks whether it has
+// ended, and skips it then. Here there is time, which is counted in ticks. The state has only
+// ages, which do not matter beyond the TTL: so histories have no bound in length.
 type lives struct {
 	keep law
 	life life
@@ -43,7 +42,7 @@ const (
 	judged  // the server has found the session alive, and waits for its row
 	renewed // the reply is on its way
 	refused // … that it has ended
-	given   // nobody waits for its reply any more, which is lost
+	given   // its reply is no longer waited for, and is lost
 )
 
 // What B is about.
@@ -55,16 +54,16 @@ const (
 	asked            // it was done, the reply is on its way
 	closing          // has sent what makes the end final
 	heard            // the session has ended, the reply is on its way
-	passed           // over it: somebody else may be let in
+	passed           // skipped: another claim may be granted
 )
 
 type session struct {
 	// Of A.
-	age  int8 // of its last answered renewal, since the sending
-	told bool // that it has ended
-	dead bool
-	out  [2]flight
-	lost int8 // replies that may be lost still
+	age      int8 // of its last answered renewal, since the sending
+	reported bool // that it has ended
+	dead     bool
+	out      [2]flight
+	lost     int8 // replies that may be lost still
 
 	// Of the server.
 	record int8 // the age of the last renewal that was done
@@ -87,7 +86,7 @@ func (m lives) has(l law) bool { return m.keep&l != 0 }
 func (m lives) start() session { return session{lost: m.lost} }
 
 // counts reports whether A takes the session for alive.
-func (m lives) counts(s *session) bool { return s.age < m.ttl && !s.told && !s.dead }
+func (m lives) counts(s *session) bool { return s.age < m.ttl && !s.reported && !s.dead }
 
 func (m lives) wrong(s session) string {
 	switch {
@@ -183,7 +182,7 @@ func (m lives) owner(s *session, step sessionStep) {
 	}
 }
 
-// renewals is what becomes of those under way.
+// renewals are the next steps of renewals under way.
 func (m lives) renewals(s *session, step sessionStep) {
 	for i, f := range s.out {
 		switch f.at {
@@ -207,7 +206,7 @@ func (m lives) renewals(s *session, step sessionStep) {
 		case renewed, refused:
 			step("the reply to a renewal comes", 0, false, func(to *session) {
 				if to.out[i] = (flight{}); f.at == refused {
-					to.told = true
+					to.reported = true
 				} else if to.age = min(to.age, f.age); !m.has(fromSending) {
 					to.age = 0
 				}

@@ -27,7 +27,7 @@ func (o *one) load() {
 	})
 }
 
-// peek reads the record alone, as who asks needs no more.
+// peek reads the record alone, as an ask needs no more.
 func (o *one) peek() {
 	o.step("reads the record alone", false, func(to *state, c *claim) {
 		c.seen = list{}
@@ -37,7 +37,7 @@ func (o *one) peek() {
 	})
 }
 
-// starts: who waits begins an operation by looking.
+// starts: a waiter begins an operation by reading.
 func (c *claim) starts() {
 	if c.at == waits {
 		c.at = wants

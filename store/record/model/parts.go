@@ -99,9 +99,9 @@ func parts() []part {
 		},
 		{
 			about: "… and who has joined is told that its note was taken in, and need not read",
-			runs:  []run{with(rules{patient: true, told: true}, byCall, 2, small), with(rules{patient: true, next: true, told: true, unasked: true}, byCall, 3, faults{deaths: 1})},
-			more:  []run{with(rules{patient: true, told: true}, byMark, 2, usual), with(rules{patient: true, next: true, told: true, unasked: true}, byMark, 3, faults{deaths: 1}), with(rules{patient: true, told: true}, byCall, 3, faults{lapses: 1})},
-			wide:  []run{with(rules{patient: true, next: true, told: true, unasked: true}, byCall, 3, faults{deaths: 1, lapses: 1})},
+			runs:  []run{with(rules{patient: true, reported: true}, byCall, 2, small), with(rules{patient: true, next: true, reported: true, unasked: true}, byCall, 3, faults{deaths: 1})},
+			more:  []run{with(rules{patient: true, reported: true}, byMark, 2, usual), with(rules{patient: true, next: true, reported: true, unasked: true}, byMark, 3, faults{deaths: 1}), with(rules{patient: true, reported: true}, byCall, 3, faults{lapses: 1})},
+			wide:  []run{with(rules{patient: true, next: true, reported: true, unasked: true}, byCall, 3, faults{deaths: 1, lapses: 1})},
 			laws:  toldSession,
 		},
 		{

@@ -138,7 +138,7 @@ type scheme uint8
 const (
 	byCall scheme = iota // it depends on the call counter of its session: a call voids all that are under way
 	byMark               // it depends on nothing: the claim's mark in the record voids it
-	noJoin               // there is no inbox: who comes writes the record
+	noJoin               // there is no inbox: a new claim writes the record
 )
 
 // Rules are the protocol, how much of it is in this run, and the bounds.
@@ -152,13 +152,13 @@ type rules struct {
 	limit  int8
 	totals [maxClaims]int8 // the limit that each claim is asked for with
 
-	patient       bool // nobody gives up, and who waits reads only when a law says so
+	patient       bool // no claim gives up, and a waiter reads only when a law says so
 	next          bool // … and watches only the session directly ahead; B may give up
 	hogs          bool // A keeps what it has until it loses it, or has its upgrade
-	moves         bool // the first session is short, for who waits; a hold moves to the second, which is long
+	moves         bool // the first session is short, for waiters; a hold moves to the second, which is long
 	either        bool // … and an ask may be made in the long one first
-	told          bool // who has joined may be told that its note was taken in, late or never, and then need not read
-	unasked       bool // who comes asks for nobody's life, as it will watch
+	reported      bool // a claim that joined may be notified that its note was taken in, late or never, and then need not read
+	unasked       bool // a new claim checks no session, as it will watch
 	notifications bool // notifications may be late, doubled or lost; else they are true
 	keeps         bool // there are none: a grant that another operation of the process sees is kept for the next ask
 	shared        bool // A and B are of one process
@@ -167,10 +167,10 @@ type rules struct {
 	water         bool // notes are passed by a watermark in the record, and purged later
 	leased        bool // the notes of a session that has ended are removed by the server
 	order         bool // who overtakes whom is counted
-	peeks         bool // who asks may read the record alone, and no answer to a swap tells the notes; counted is who is granted at once
+	peeks         bool // an ask may read the record alone, and no answer to a swap has the notes; claims granted at once are counted
 	upgrades      bool // A changes its weight to the limit, and back
 	detaches      bool // A hands its hold to B
-	giveUp        bool // the last claim asks the holders to give up; the others keep what they have until they are told. With hogs, A keeps it for good
+	giveUp        bool // the last claim asks the holders to give up; the others keep their holds until they learn of that. With hogs, A keeps it for good
 }
 
 func (r *rules) has(l law) bool { return r.keep&l != 0 }

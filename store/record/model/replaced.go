@@ -2,12 +2,13 @@ package main
 
 import "fmt"
 
-// Replaced is the machine of a server that is followed by its replica, which receives now and then. A and B
-// each want one name, and keep something else besides: so a process ends no session but one that it has left. It leaves one too
-// that it cannot renew while it can renew another. Time is not in it. A hold is renewed by the renewal of its session.
+// Replaced is the machine of a server that is replaced by its replica, which receives now and then. A and B each
+// want one name, and also keep something else: so a process ends only a session that it has left. It also leaves
+// a session that it cannot renew while it can renew another. There is no time in it. A hold is renewed by the
+// renewal of its session.
 type replaced struct {
 	keep   law
-	left   int8 // how often another takes its place
+	left   int8 // how often it can still be replaced
 	locked int8 // how often a session cannot be renewed
 }
 
@@ -29,7 +30,7 @@ func (d *data) isFree() bool { return d.holder == 0 || d.lives[d.holder-1]&bit(d
 func (d *data) has(i int, session int8) bool { return d.holder == int8(i)+1 && d.session == session }
 
 type succession struct {
-	server        int8 // which has the place, from 1 on
+	server        int8 // the present server, from 1 on
 	left, locked  int8
 	data, replica data
 	p             [2]member
@@ -44,7 +45,7 @@ type member struct {
 	suspect uint8
 	over    uint8
 	knows   int8 // which server has answered last; 0: none
-	proved  bool // the server that has the place has answered, since it has it, that the hold goes on
+	proved  bool // the present server has confirmed the hold
 
 	renews   int8 // the session whose renewal is under way
 	answered int8 // … by which server; 0: it has not come there
@@ -170,7 +171,8 @@ func (m replaced) member(s *succession, i int, step successionStep) {
 
 func (m replaced) leaves(p *member) { p.at, p.sess, p.proved = done, noSession, false }
 
-// renewal is a session's: it comes to the server, and its answer may be heard when that has been replaced.
+// renewal is that of a session: it reaches the server, and its answer may arrive after that has been
+// replaced.
 func (m replaced) renewal(s *succession, i int, step successionStep) {
 	p := &s.p[i]
 	switch {
@@ -212,7 +214,7 @@ func (m replaced) met(p *member, server int8) {
 	p.knows = server
 }
 
-// ends: the server has told that a session of p has ended.
+// ends: the server has returned that a session of p has ended.
 func (m replaced) ends(p *member, k int8) {
 	p.over |= bit(k)
 	if p.present == k {

@@ -19,7 +19,7 @@ type edit struct {
 	who   int
 	local int8    // the session, of the claim's process
 	takes list    // notes that are taken in
-	over  uint8   // sessions that are passed over
+	over  uint8   // sessions that are skipped
 	void  [2]int8 // with byMark: the number up to which joins are to be marked void, under the first and the second session
 }
 
@@ -164,7 +164,7 @@ func (r *rules) pushOut(q *record, claim int) {
 	}
 }
 
-// helps reports whether a record gives anybody room who had none in the one before.
+// helps reports whether a claim fits in now that did not fit in was.
 func helps(was, now *record) bool {
 	for _, e := range now.e[:now.n] {
 		at := was.find(int(e.claim))

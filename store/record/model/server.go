@@ -7,12 +7,12 @@ func (s *state) read(r *rules, i int) {
 	c := &s.c[i]
 	c.base, c.ver, c.over, c.reads, c.unread = s.rec, s.ver, s.ended, false, false
 	if c.open != s.ver {
-		c.open = vNone // what it depends on is gone
+		c.open = vNone // its base is gone
 	}
 	if c.joined = c.joined && s.inbox.of(i); !r.has(final) {
 		for k := range maxClaims {
 			if k != r.of(i) {
-				c.over |= 3 << uint(2*k) // others have not been heard of for a while
+				c.over |= 3 << uint(2*k) // others were not seen for a while
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func (s *state) call(r *rules, process int, local int8) {
 	}
 }
 
-// write puts a record in place of the newest.
+// write replaces the newest record.
 func (s *state) write(r *rules, who int, now record, takes list) {
 	was, notes := s.rec, s.inbox
 	s.rec = now
@@ -90,9 +90,9 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 		if e.claim == nobody || int(e.claim) == who {
 			continue
 		}
-		if r.told && at < 0 && !e.is(granted) {
-			s.told |= bit(keyOf(int(e.claim), e.session%2))
-			s.c[e.claim].ahead = 0 // until it is told, or reads
+		if r.reported && at < 0 && !e.is(granted) {
+			s.reported |= bit(keyOf(int(e.claim), e.session%2))
+			s.c[e.claim].ahead = 0 // until it is notified, or reads
 		}
 		if r.notifications && e.is(granted) && (at < 0 || !was.e[at].is(granted)) {
 			s.notifications |= bit(keyOf(int(e.claim), e.session%2))
@@ -115,7 +115,7 @@ func (s *state) write(r *rules, who int, now record, takes list) {
 // directly ahead of it now.
 func (c *claim) heed(r *rules, session int8) {
 	switch {
-	case c.at == waits && (c.in || r.told):
+	case c.at == waits && (c.in || r.reported):
 		c.ahead = session + 1
 	case c.at == wants && r.has(heedBusy):
 		c.reads = true // what is under way may have read what was before
@@ -183,7 +183,8 @@ func (s *state) sortLate() {
 	}
 }
 
-// overtaken counts who was overtaken by a write: an entry must never be, a note once at most.
+// overtaken counts the claims overtaken by a write: an entry must never be, a note at most
+// once.
 func (s *state) overtaken(r *rules, was *record, notes *list) {
 	place := func(claim int) int8 {
 		for i, k := range notes.k[:notes.n] {
@@ -196,7 +197,7 @@ func (s *state) overtaken(r *rules, was *record, notes *list) {
 	for i := range r.n {
 		c := &s.c[i]
 		if c.at != wants && c.at != waits || !s.lives(r, i) {
-			continue // nobody is kept waiting
+			continue // no claim is kept waiting
 		}
 		before, after, noted := was.find(i), s.rec.find(i), place(i)
 		if before >= 0 && was.e[before].session != r.session(i, c.sess) || before < 0 && noted < maxNotes && !notes.hasKey(keyOf(i, c.sess)) {
@@ -262,10 +263,10 @@ func (s *state) server(r *rules, step func(what string, who int, fault bool, cha
 			to.tidy(r)
 		})
 	}
-	if s.left.drops > 0 && s.notifications|s.news|s.told != 0 {
+	if s.left.drops > 0 && s.notifications|s.news|s.reported != 0 {
 		step("all notifications under way are lost", operator, true, func(to *state) {
 			to.left.drops--
-			to.notifications, to.news, to.told = 0, 0, 0
+			to.notifications, to.news, to.reported = 0, 0, 0
 		})
 	}
 	for _, k := range s.inbox.k[:s.inbox.n] {

@@ -19,7 +19,7 @@ const (
 	full             // it was upgraded: it weighs as much as the limit
 	broken           // by an operator
 	giveItUp         // it waits, and asks the holders to give up
-	whileAsked       // it was granted while another asked that, which its notification tells
+	whileAsked       // it was granted while another asked to give up, as its notification says
 )
 
 // An entry is in the record. Its session is one of all: 2*process or
@@ -121,7 +121,7 @@ const (
 	wants        // it asks
 	waits        // it was answered that it waits
 	holds        // it is inside
-	leaves       // nobody wants it any more: it must be taken out, however often that takes
+	leaves       // it is given up: it must be removed, however many tries that takes
 	done
 	dead
 )
@@ -135,7 +135,7 @@ const (
 	moving          // to the long session
 	upgrading       // to the whole limit
 	cancelling      // back to its weight
-	detaching       // hands the hold to nobody, for another to adopt
+	detaching       // detaches the hold, for another to adopt
 	adopting
 	looking // only reads
 )
@@ -159,7 +159,7 @@ const (
 	toHold // the answer is: it holds
 	toWait // the answer is: it waits
 	toGo   // nothing of it is there
-	toLose // it was broken, or is gone
+	toLose // it was broken, or has ended
 )
 
 // A claim, and what its process knows for it.
@@ -180,16 +180,16 @@ type claim struct {
 	late   uint8   // the sessions under which a join was not answered, nor made void
 	number [2]int8 // of the last join that was not answered, under the first and the second session
 	unsure uint8   // the sessions under which an ask was not answered: an entry of it may be there, or come
-	in     bool    // it has seen itself in the record since it was told to wait
+	in     bool    // it has seen itself in the record since it learned that it waits
 	joined bool    // its note may be in the inbox: it has sent a join, and not read since that there is none
 	reads  bool    // its session was called: it must read the record
-	has    bool    // it was told that its upgrade was granted
+	has    bool    // it learned that its upgrade was granted
 	kept   uint8   // a grant that its process has seen, under this session and one more
 	ahead  int8    // the session directly ahead of it, which it watches, and one more; 0: none
 
-	heard    bool  // its owner was told that somebody asks it to give up
+	heard    bool  // its owner learned that another claim asks it to give up
 	asked    bool  // … and so it reads with each renewal
-	uncalled uint8 // one who asks: the sessions of those that hold, which are still to be called, and holdersRead
+	uncalled uint8 // of a claim that asks: the holders' sessions that are still to be called, and holdersRead
 }
 
 // A process has two sessions: the second is begun after the first, or with
@@ -241,15 +241,15 @@ type state struct {
 	inbox         list
 	passed        list // with a watermark: notes below it that were not purged
 	ended         uint8
-	begun         bool // the session of nobody
+	begun         bool // the session of a detached hold
 	called        int8 // the operator has broken a hold of this session and one more, and not called it yet; or calledBefore
 	p             [maxClaims]process
 	c             [maxClaims]claim
 	late          [maxLate]request
 	left          faults
-	notifications uint8 // notifications of grants that may be heard from now on, by key
+	notifications uint8 // notifications of grants that may arrive from now on, by key
 	news          uint8 // … of upgrades, by claim
-	told          uint8 // … that a note was taken in, by key
+	reported      uint8 // … that a note was taken in, by key
 	behind        [maxClaims]int8
 }
 

@@ -75,7 +75,7 @@ func (m *memory) request(what, key string, body []byte) answer {
 	return f(what, key, body)
 }
 
-func (m *memory) told(o Object) Object {
+func (m *memory) reported(o Object) Object {
 	o.Now, o.Written = m.now.Truncate(time.Second), o.Written.Truncate(time.Second)
 	return o
 }
@@ -84,7 +84,7 @@ func (m *memory) Get(_ context.Context, key string) (Object, error) {
 	m.request("GET", key, nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.told(m.objects[key]), nil
+	return m.reported(m.objects[key]), nil
 }
 
 func (m *memory) Put(_ context.Context, key string, body []byte, version string) (Object, Fate, error) {
@@ -93,16 +93,16 @@ func (m *memory) Put(_ context.Context, key string, body []byte, version string)
 	defer m.mu.Unlock()
 	switch {
 	case a == beside:
-		return m.told(Object{}), Conflict, nil
+		return m.reported(Object{}), Conflict, nil
 	case m.objects[key].Version != version:
-		return m.told(Object{}), Refused, nil
+		return m.reported(Object{}), Refused, nil
 	}
 	m.count++
 	m.objects[key] = Object{Key: key, Body: slices.Clone(body), Version: strconv.Itoa(m.count), Written: m.now}
 	if a == lost {
 		return Object{}, 0, errLost
 	}
-	return m.told(Object{Version: strconv.Itoa(m.count)}), Done, nil
+	return m.reported(Object{Version: strconv.Itoa(m.count)}), Done, nil
 }
 
 func (m *memory) Delete(_ context.Context, key, version string) error {
@@ -122,7 +122,7 @@ func (m *memory) List(_ context.Context, prefix string, _ int) iter.Seq2[Object,
 		var all []Object
 		for _, key := range slices.Sorted(maps.Keys(m.objects)) {
 			if strings.HasPrefix(key, prefix) {
-				all = append(all, m.told(m.objects[key]))
+				all = append(all, m.reported(m.objects[key]))
 			}
 		}
 		m.mu.Unlock()

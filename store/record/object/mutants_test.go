@@ -11,31 +11,31 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 	t.Parallel()
 	const (
 		judged = "TestASessionIsJudgedByTheServersTimeWhateverIsCutOfIt"
-		taken  = "TestWhatIsTakenInIsReadByNobody"
+		taken  = "TestATakenInNoteIsNeverReadAgain"
 		swept  = "TestTheSweepDeletesWhatIsOld"
-		calls  = "TestCallsAreCountedThoughTheirObjectIsGone"
+		calls  = "TestCallsAreCountedAfterTheirObjectIsDeleted"
 	)
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a note that went while it was read is not noticed", "TestANoteThatIsTakenInWhileItIsReadIsInTheRecord", "object-note-gone-meanwhile", mutant.Cond("WAS || gone")},
+		{"a note that went while it was read is not noticed", "TestANoteTakenInDuringAReadIsInTheRecord", "object-note-gone-meanwhile", mutant.Cond("WAS || gone")},
 		{"what is taken in is read still", taken, "object-taken-in-is-left-out", mutant.Cond("true")},
 		{"notes are taken in twice", taken, "object-note-taken-in-twice", mutant.Stmt("_ = n")},
 		{"notes are in no order", "TestNotesAreInTheOrderInWhichTheyCame", "object-notes-in-order", mutant.Stmt("_ = n")},
 		{"two swaps write the same", "TestASwapOfTheSameIsAnotherVersion", "object-version-is-drawn", mutant.Value(`head{V: form, Name: []byte(s.Name), Idle: s.Idle, Taken: b.untilDeleted(old.taken)}`)},
-		{"what is taken in is remembered for ever", "TestWhatADeadProcessTookInIsDeletedByTheNext", "object-taken-in-is-forgotten", mutant.Return("slices.Clone(taken)")},
+		{"what is taken in is remembered for ever", "TestNotesADeadProcessTookInAreDeletedByTheNext", "object-taken-in-is-forgotten", mutant.Return("slices.Clone(taken)")},
 		{"notes are deleted of which some are not taken in", taken, "object-half-taken-is-deleted", mutant.Return("len(versions) == 0")},
 		{"an owner counts on its whole TTL", "TestASessionLastsLessThanItsTTL", "object-times-are-cut", mutant.Return("ttl, nil")},
 		{"a session is over too early", judged, "object-session-judged", mutant.Value("time.Duration(v.TTL)*time.Second - margin - o.Now.Sub(o.Written)")},
 		{"a session is over too late", judged, "object-session-judged", mutant.Value("time.Duration(v.TTL)*time.Second + early - o.Now.Sub(o.Written)")},
 		{"what is left is not cut", judged, "object-left-is-cut", mutant.Return("left, nil")},
-		{"a session is not closed before its entries go", "TestASessionIsOverForWhoeverComes", "object-session-closed", mutant.Stmt("what, err := Done, error(nil)")},
+		{"a session is not closed before its entries go", "TestASessionHasEndedForEveryProcess", "object-session-closed", mutant.Stmt("what, err := Done, error(nil)")},
 		{"a session is closed though it was renewed", "TestASessionThatIsRenewedMeanwhileGoesOn", "object-session-closed", mutant.Value(`func() (Object, Fate, error) { _, _, err := b.server.Put(ctx, b.sessionKey(id), stored{Closed: true}.bytes(), o.Version); return o, Done, err }()`)},
-		{"a session that has ended is renewed", "TestASessionIsOverForWhoeverComes", "object-session-over-renewed", mutant.Return("nil")},
-		{"a renewal that was not answered is lost", "TestARenewalThatWasNotAnsweredIsFoundAgain", "object-renewal-answered-lost", mutant.Cond("false")},
-		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "object-ended-session-is-kept", mutant.Delete()},
+		{"a session that has ended is renewed", "TestASessionHasEndedForEveryProcess", "object-session-over-renewed", mutant.Return("nil")},
+		{"a renewal that was not answered is lost", "TestAnUnansweredRenewalIsFoundAgain", "object-renewal-answered-lost", mutant.Cond("false")},
+		{"a session that nobody renews is kept", "TestAnUnrenewedSessionIsForgotten", "object-ended-session-is-kept", mutant.Delete()},
 		{"calls are forgotten with their object", calls, "object-calls-forgotten", mutant.Value("called.Calls")},
 		{"calls are counted anew with their object", calls, "object-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
 		{"a session is judged without a clock", "TestWithoutAClockNothingIsJudged", "object-no-clock-judges", mutant.Cond("false")},

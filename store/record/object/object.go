@@ -24,14 +24,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// An Object is what was read or written of a key.
+// An Object is the result of a read or a write of a key.
 type Object struct {
 	Key     string // as it is listed
 	Body    []byte // left out in a listing, and after a Put
 	Version string // changes with each write of another body, and is never that of the key again; empty: nothing is there
 
 	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put
-	Now     time.Time // its clock as it answered, or up to two seconds before; zero: it did not tell
+	Now     time.Time // its clock when it answered, or up to two seconds before; zero: unknown
 
 	Unfit  string // why the server would delete the object, or keep what is written over; empty: it does neither
 	Server string // which it is, as it says
@@ -44,18 +44,19 @@ type Fate int
 const (
 	_        Fate = iota
 	Done          // it is written
-	Refused       // it is not written: the version that is there is another
-	Conflict      // it is not written, as another was under way: what is there nobody has said
+	Refused       // it is not written: the present version is another
+	Conflict      // not written, as another write was under way: the current object is unknown
 )
 
 // A Server keeps the objects. It sends each request once, and its errors are as record.Backend has them. Its methods are safe for
 // concurrent use, and return when ctx ends.
 type Server interface {
-	// Get reads a key, as the newest answered write has left it. That nothing is there is no error.
+	// Get reads a key, as the newest answered write has left it. A missing object is no error.
 	Get(ctx context.Context, key string) (Object, error)
-	// Put writes a key if that is the version which is there; "": if nothing is. Of any number on one version one is Done.
+	// Put writes a key if that is its present version; "": if nothing is. Of any number on one version one is Done.
 	Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error)
-	// Delete deletes a key if that is the version which is there; "": whatever is. That it is not, or that nothing is there, is no error.
+	// Delete deletes a key if that is its present version; "": whatever is. Another version, or a missing
+	// object, is no error.
 	Delete(ctx context.Context, key, version string) error
 	// List yields the keys that begin so, in their order, as they are at some moment after the call; most is how many it asks for
 	// at a time. An error is the last that it yields.
@@ -94,7 +95,7 @@ func New(server Server, address, prefix string) *Backend {
 	return b
 }
 
-// Listen implements [record.Backend]: nobody is notified.
+// Listen implements [record.Backend]: there are no notifications.
 func (b *Backend) Listen(context.Context, store.Process, func(record.Notification)) error {
 	return store.ErrUnsupported
 }
@@ -105,7 +106,8 @@ func (b *Backend) Await(context.Context, session.ID) error { return store.ErrUns
 // patience bounds what is done behind a call.
 const patience = 10 * time.Second
 
-// behind runs what nobody waits for but Close. If it fails, a sweep does it.
+// behind runs f in the background; only Close waits for it. If f fails, a
+// sweep does its work.
 func (b *Backend) behind(f func(ctx context.Context)) {
 	b.tasks.Go(func() {
 		ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -114,7 +116,7 @@ func (b *Backend) behind(f func(ctx context.Context)) {
 	})
 }
 
-// Finish waits for what is done behind calls that have returned.
+// Finish waits for the background work of calls that have returned.
 func (b *Backend) Finish() { b.tasks.Wait() }
 
 // Close implements [record.Backend].

@@ -69,9 +69,9 @@ func (b *Backend) Traits() record.Traits {
 	return record.Traits{Void: record.VoidByMark, Clock: true, MaxRecord: 1 << 20, Retention: b.Retention}
 }
 
-// Load implements [record.Backend]. The keys of the inbox are read first (law 11), then the record, then the notes. So a note that is
-// there still is not taken in by that record, unless it says so: what it leaves out was deleted before it was written. And if one
-// has gone meanwhile, all is read again.
+// Load implements [record.Backend]. The keys of the inbox are read first (law 11), then the record, then the
+// notes. So a remaining note was not taken in by that record, unless the record says so: the notes that it
+// leaves out were deleted before it was written. If a note has been deleted meanwhile, all is read again.
 func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) {
 	for {
 		var keys []string
@@ -247,7 +247,8 @@ type inbox struct {
 // noteID is what names the object of a join in an inbox.
 func noteID(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// unpack is the notes of an object; none, if it is not ours. The version of one is the object's, its place, and how many there are.
+// unpack returns the notes of an object; none, if it is foreign. The version of a note is the object's, its
+// index, and the number of notes.
 func unpack(key string, body []byte) []record.Note {
 	var in inbox
 	if err := json.Unmarshal(body, &in); err != nil || in.V != form {

@@ -51,7 +51,7 @@ func notes(r record.Record) string {
 }
 
 // A note that a record has taken in is in no inbox, whether its object is deleted already or not, and whoever reads at what time.
-func TestWhatIsTakenInIsReadByNobody(t *testing.T) {
+func TestATakenInNoteIsNeverReadAgain(t *testing.T) {
 	m := newMemory()
 	a, b := backendOn(t, m), backendOn(t, m)
 	swap(t, a, record.Record{}, false)
@@ -90,7 +90,7 @@ func TestWhatIsTakenInIsReadByNobody(t *testing.T) {
 }
 
 // Who has listed the notes reads the record after they were taken in, deleted, and forgotten by it.
-func TestANoteThatGoesWhileItIsReadIsNotTakenInAgain(t *testing.T) {
+func TestANoteDeletedDuringAReadIsNotTakenInAgain(t *testing.T) {
 	m := newMemory()
 	a, b := backendOn(t, m), backendOn(t, m)
 	swap(t, a, record.Record{}, false)
@@ -116,7 +116,7 @@ func TestANoteThatGoesWhileItIsReadIsNotTakenInAgain(t *testing.T) {
 }
 
 // What was taken in by a process that has died is deleted by the next who writes, and is forgotten once that was answered.
-func TestWhatADeadProcessTookInIsDeletedByTheNext(t *testing.T) {
+func TestNotesADeadProcessTookInAreDeletedByTheNext(t *testing.T) {
 	m := newMemory()
 	a, b := backendOn(t, m), backendOn(t, m)
 	swap(t, a, record.Record{}, false)
@@ -291,7 +291,7 @@ func TestASwapOfTheSameIsAnotherVersion(t *testing.T) {
 }
 
 // Who has read the record finds a note gone: that was taken in by a later one, which has it.
-func TestANoteThatIsTakenInWhileItIsReadIsInTheRecord(t *testing.T) {
+func TestANoteTakenInDuringAReadIsInTheRecord(t *testing.T) {
 	m := newMemory()
 	a, b := backendOn(t, m), backendOn(t, m)
 	swap(t, a, record.Record{}, false)

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is an object that each renewal writes again. How old that is the server tells, by when it was written and by its clock as it
-// answers, both cut to the second. Once it is older than its TTL, but a second, it is closed by a write that depends on what was
-// read, and deleted.
+// A session is an object that each renewal rewrites. The server reports its age, by when it was written and by
+// its clock when it answers, both truncated to the second. Once it is older than its TTL less a second, it is
+// closed by a write that depends on the version read, and deleted.
 
 const (
 	// MinTTL is the least TTL of a session, and MaxTTL the most.
 	MinTTL, MaxTTL = 5 * time.Second, 365 * 24 * time.Hour
-	// early is how long before its TTL a session is over by the server's clock, and may be closed: by another second for each time that is
-	// cut. So it has ended within its TTL.
+	// early is how long before its TTL a session expires by the server's clock, and may be closed: one more second
+	// for each truncated time. So it has ended within its TTL.
 	early = time.Second
 	// margin is what its owner counts less than the TTL: early, a second for the two cuts, and one for the clocks of the
 	// many machines that may answer.
@@ -31,7 +31,8 @@ const (
 	Stale = 2 * time.Second
 	// soon is how long a session goes on at least that is not closed.
 	soon = 20 * time.Millisecond
-	// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
+	// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
+	// hold.
 	forgotten = time.Minute
 	// maxRaces is how often a write is tried that others were faster with.
 	maxRaces = 16
@@ -43,7 +44,7 @@ type stored struct {
 	TTL    int64 `json:"ttl,omitempty"`    // in seconds
 	Count  int64 `json:"count,omitempty"`  // of the renewals, so that no two are the same
 	Calls  int64 `json:"calls,omitempty"`  // that its owner has read
-	Closed bool  `json:"closed,omitempty"` // whatever it kept is gone
+	Closed bool  `json:"closed,omitempty"` // its entries have ended
 }
 
 func (v stored) bytes() []byte {
@@ -122,7 +123,8 @@ func (b *Backend) disown(id session.ID) {
 	delete(b.own, id)
 }
 
-// Renew implements [session.Backend]: it writes the object again, if that still is as we have written it, and reads the calls beside it.
+// Renew implements [session.Backend]: it rewrites the object, if that is still as this process wrote it, and
+// reads its calls.
 func (b *Backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	o := b.ofOwn(id)
 	if o == nil {
@@ -153,8 +155,8 @@ func (b *Backend) Renew(ctx context.Context, id session.ID) (int64, error) {
 	return o.calls, nil
 }
 
-// renew writes the object once more. After a write of which it is not known how it came out, the object is read first; and if that
-// write is done only then, between the reading and the writing, both are done again.
+// renew rewrites the object. After a write with an unknown outcome, the object is read first; if the earlier
+// write is done between that read and the next write, both are repeated.
 func (b *Backend) renew(ctx context.Context, id session.ID, o *own) error {
 	for range maxRaces {
 		if o.indeterminate { //mutant:object-renewal-answered-lost
@@ -239,7 +241,8 @@ func (b *Backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 	return out, err
 }
 
-// left is how long a session goes on at least. One whose time is over is closed first, by a write that no late renewal can pass.
+// left is how long a session goes on at least. An expired one is closed first, by a write that no late renewal
+// can overtake.
 func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error) {
 	for range maxRaces {
 		v, o, err := b.stored(ctx, b.sessionKey(id))
@@ -258,7 +261,7 @@ func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error
 			if err != nil {
 				return 0, err
 			}
-			if what != Done { // it was renewed, or somebody else has closed it
+			if what != Done { // it was renewed, or another process has closed it
 				continue
 			}
 		}
@@ -274,7 +277,7 @@ func (b *Backend) End(ctx context.Context, id session.ID) error {
 	return b.erase(ctx, id)
 }
 
-// erase deletes what there is of a session that nobody begins again.
+// erase deletes the objects of a session that is never begun again.
 func (b *Backend) erase(ctx context.Context, id session.ID) error {
 	keys := []string{b.sessionKey(id), b.callKey(id)}
 	return together(len(keys), func(i int) error { return b.server.Delete(ctx, keys[i], "") })

@@ -59,7 +59,7 @@ func TestASessionIsJudgedByTheServersTimeWhateverIsCutOfIt(t *testing.T) {
 }
 
 // A process that has never seen the session judges it at once, and closes it in a way that no late renewal can pass.
-func TestASessionIsOverForWhoeverComes(t *testing.T) {
+func TestASessionHasEndedForEveryProcess(t *testing.T) {
 	m := newMemory()
 	a := backendOn(t, m)
 	id := begin(t, a, MinTTL)
@@ -96,7 +96,7 @@ func TestASessionThatIsRenewedMeanwhileGoesOn(t *testing.T) {
 }
 
 // One that was not answered may be done, and so may one that was refused as another was under way.
-func TestARenewalThatWasNotAnsweredIsFoundAgain(t *testing.T) {
+func TestAnUnansweredRenewalIsFoundAgain(t *testing.T) {
 	m := newMemory()
 	b := backendOn(t, m)
 	id := begin(t, b, MinTTL)
@@ -118,7 +118,7 @@ func TestARenewalThatWasNotAnsweredIsFoundAgain(t *testing.T) {
 }
 
 // Its owner has read the calls, and says so; their object may be gone.
-func TestCallsAreCountedThoughTheirObjectIsGone(t *testing.T) {
+func TestCallsAreCountedAfterTheirObjectIsDeleted(t *testing.T) {
 	m := newMemory()
 	a, b := backendOn(t, m), backendOn(t, m)
 	id := begin(t, a, MinTTL)
@@ -147,7 +147,7 @@ func TestCallsAreCountedThoughTheirObjectIsGone(t *testing.T) {
 }
 
 // As of holds that were detached.
-func TestASessionThatNobodyRenewsIsForgotten(t *testing.T) {
+func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	b := backendOn(t, newMemory())
 	renewed, old := begin(t, b, MinTTL), begin(t, b, MinTTL)
 	for _, o := range b.own {

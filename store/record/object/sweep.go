@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// What nobody uses any more is deleted: notes that are taken in by whoever took them in, sessions by who ends them or finds
-// them over, and what a crash left of these, and names, by a sweep.
+// Unused objects are deleted: taken-in notes by the process that took them in, sessions by the process that
+// ends them or finds them expired. A sweep deletes names, and notes and sessions that a crash left.
 
 // deleted is what this process has deleted of inboxes, for a record that says still that it is taken in.
 type deleted struct {
@@ -31,14 +31,14 @@ func (b *Backend) isDeleted(note string) bool {
 	return b.deleted.notes[note]
 }
 
-// untilDeleted is the notes of which it is not known that they are deleted. Only an answer that one is tells: one that is not in a
-// listing may have come right after it.
+// untilDeleted is the notes that are not known to be deleted. Only the answer to a deletion proves it: a note
+// that is missing in a listing may have arrived right after it.
 func (b *Backend) untilDeleted(taken []string) []string {
 	return slices.DeleteFunc(slices.Clone(taken), b.isDeleted) //mutant:object-taken-in-is-forgotten
 }
 
-// delete deletes the objects of notes that are taken in, where all of one are. It is not waited for: if it fails, the next who writes
-// the name deletes them.
+// delete deletes the objects of taken-in notes, once all notes of an object are. It does not wait for
+// that: if it fails, the next writer of the name deletes them.
 func (b *Backend) delete(name string, taken []string) {
 	for id, versions := range whole(taken) {
 		b.behind(func(ctx context.Context) {
@@ -57,7 +57,7 @@ func (b *Backend) delete(name string, taken []string) {
 	}
 }
 
-// List implements [record.Backend]. With unwritten it goes over all that there is, and deletes what is old and nobody uses.
+// List implements [record.Backend]. With unwritten it lists all objects, and deletes old unused ones.
 func (b *Backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
 	names := b.Prefix + "n/"
 	under := names
@@ -137,7 +137,7 @@ func (b *Backend) discard(ctx context.Context, l Object) {
 	switch {
 	case !b.old(l):
 	case kind == "s" && isID:
-		_, _ = b.left(ctx, id) // which deletes one that is over
+		_, _ = b.left(ctx, id) // which deletes an expired one
 	case kind == "c" && isID:
 		if o, err := b.server.Get(ctx, b.sessionKey(id)); err == nil && o.Version == "" {
 			_ = b.server.Delete(ctx, l.Key, "")

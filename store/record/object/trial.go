@@ -34,8 +34,8 @@ func (b *Backend) Prepare(ctx context.Context) error {
 // writers is how many write at once in a trial.
 const writers = 4
 
-// trial writes an object of its own as locks do, and is told of each write that must fail that it has. Many servers that speak the
-// protocol of S3 do not know If-Match of a write, and do it.
+// trial writes an object of its own as locks do, and checks that each write that must fail does. Many servers
+// that speak the protocol of S3 do not support If-Match of a write, and do the write.
 func (b *Backend) trial(ctx context.Context) error {
 	key := b.Prefix + "t/" + rand.Text()
 	defer b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key, "") })
@@ -102,7 +102,7 @@ func (b *Backend) trial(ctx context.Context) error {
 	return nil
 }
 
-// noClock is the error of a server that does not tell its time.
+// noClock is the error of a server that does not return its time.
 func (b *Backend) noClock() error {
 	return fmt.Errorf("%w: %s does not tell its time, or when an object was written (Date and Last-Modified), by which sessions are judged: a proxy may drop them", store.ErrUnsupported, b.Address)
 }

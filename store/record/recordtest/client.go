@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A Fate is what becomes of one request.
+// A Fate is what happens to one request.
 type Fate int
 
 // The kinds of Fate. Who sends a request that is not answered gets [ErrNoAnswer] at once.
@@ -27,7 +27,7 @@ const (
 	Hangs                  // it is never done, and not answered until its context ends
 )
 
-// ErrNoAnswer is what becomes of a request that is not answered. It is not definite.
+// ErrNoAnswer is the error of an unanswered request. It is not definite.
 var ErrNoAnswer = errors.New("the server has not answered")
 
 // An Op says what a request is.
@@ -71,7 +71,7 @@ type Client struct {
 	close context.CancelFunc
 	link  link
 
-	server    atomic.Int64 // which has answered last; 0: none has
+	server    atomic.Int64 // which has answered last; 0: unknown
 	unchanged session.Unchanged
 
 	mu   sync.Mutex
@@ -115,7 +115,7 @@ func (c *Client) Mend() {
 	c.again()
 }
 
-// again tells all who listen that the connection was made anew.
+// again notifies all listeners of a new connection.
 func (c *Client) again() {
 	c.m.mu.Lock()
 	var all []*listener
@@ -176,7 +176,7 @@ func send[T any](ctx context.Context, c *Client, q Request, do func() T) (out T,
 	return done, nil
 }
 
-// hear delivers a notification, or whatever its fate is.
+// hear delivers a notification, or applies its fate.
 func (c *Client) hear(l *listener, n record.Notification) {
 	q := Request{Op: OpNotify, Name: n.Name, Notification: &n}
 	fate := c.met(q)

@@ -96,7 +96,7 @@ func (t *trial) await(b record.Backend, id session.ID) <-chan error {
 	return done
 }
 
-func (t *trial) told(done <-chan error) {
+func (t *trial) reported(done <-chan error) {
 	t.Helper()
 	select {
 	case err := <-done:
@@ -116,23 +116,23 @@ func awaited(t *trial) {
 	t.renew(a, id)
 	time.Sleep(moment) // so that most likely they are under way
 	t.end(a, id)
-	t.told(byOther)
-	t.told(byOwn)
-	t.told(again)
+	t.reported(byOther)
+	t.reported(byOwn)
+	t.reported(again)
 }
 
 func awaitedLapse(t *trial) {
 	a, b := t.open(), t.open()
 	id, _, _ := t.beginShort(a)
-	t.told(t.await(b, id))
+	t.reported(t.await(b, id))
 }
 
 func awaitedEnded(t *trial) {
 	a, b := t.open(), t.open()
 	id := t.session(a)
 	t.end(a, id)
-	t.told(t.await(b, id))
-	t.told(t.await(b, newSession()))
+	t.reported(t.await(b, id))
+	t.reported(t.await(b, newSession()))
 }
 
 func awaitContext(t *trial) {
@@ -247,12 +247,13 @@ func leftIsFinal(t *trial) {
 	}
 }
 
-// The owner renews sooner or later, another asks for the end: whoever is first.
+// The owner renews sooner or later, another asks for the end: either may be
+// first.
 func leftEndsRenewals(t *trial) {
 	a, b := t.open(), t.open()
 	for _, percent := range []time.Duration{60, 80, 95, 100} {
 		id, _, lasts := t.beginShort(a)
-		over := make(chan struct{}) // when Left has said so
+		over := make(chan struct{}) // when Left has returned the end
 		var failed error            // or this
 		go func() {
 			defer close(over)
@@ -363,7 +364,7 @@ func (t *trial) methods(b record.Backend, id session.ID) []method {
 	}
 }
 
-// returns runs a call whose context ends, or has, and tells its error.
+// returns runs a call whose context ends, or has ended, and returns its error.
 func (t *trial) returns(what string, ctx context.Context, f func(context.Context) error) error {
 	t.Helper()
 	done := make(chan error, 1)

@@ -216,7 +216,7 @@ func noteStays(t *trial) {
 	t.write(a, name, "x")
 	n := note("n")
 	t.joined(a, name, t.session(a), n)
-	for range 5 { // whoever does not take it in
+	for range 5 { // writers that do not take it in
 		t.write(b, name, "y")
 		t.join(b, name, t.session(b), 99, note("void"))
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A life is a session. One that has ended stays, so that it is not begun again.
+// A life is a session. An ended one stays, so that it is not begun again.
 type life struct {
 	ttl     time.Duration
 	expires store.Instant
@@ -142,7 +142,7 @@ type answer struct {
 	err           error
 }
 
-// hears notes which server has answered, if one has.
+// hears notes which server has answered, if any.
 func (c *Client) hears(a answer) {
 	if a.server != 0 {
 		c.server.Store(a.server) //mutant:recordtest-server

@@ -14,7 +14,7 @@ type link struct {
 	mode  silence
 	after int // of what the mode is about, so many pass still
 	met   int
-	reset chan struct{} // closed by Reset, nil until somebody waits for it
+	reset chan struct{} // closed by Reset; nil until it is waited for
 	held  []func()
 	gone  []func() // held by connections that were reset
 }

@@ -70,7 +70,7 @@ func listsAll(t *trial) {
 			t.Errorf("List: %q: %s, want %s", name, describe(r), describe(was))
 		}
 	}
-	// What it tells serves as Old.
+	// Its results can be used as Old.
 	for name := range want {
 		if out := t.swap(b, record.Swap{Name: name, Old: record.Record{Version: all[name].Version}, Data: []byte("x")}); !out.Done {
 			t.Error("a Swap on what was listed is refused")

@@ -46,7 +46,8 @@ func (t *trial) lapsed(b record.Backend, id session.ID, ttl time.Duration) {
 	t.untilWithin(patience+2*max(ttl, t.sessions.MinTTL), "a session that nobody renews has ended", func() bool { return t.left(b, id) <= 0 })
 }
 
-// short is for sessions that are to end: long enough to be told from none.
+// short is for sessions that are to end: long enough to be distinguished from
+// none.
 func (t *trial) short() time.Duration {
 	return min(max(t.sessions.MinTTL, time.Second), t.sessions.MaxTTL)
 }
@@ -64,7 +65,7 @@ func (t *trial) beginShort(b record.Backend) (id session.ID, sent store.Instant,
 	return id, sent, lasts
 }
 
-// A renewal may come too late on a machine that stalls, which the clock tells.
+// A renewal may come too late on a machine that stalls, which the clock shows.
 func renewedGoesOn(t *trial) {
 	a, b := t.open(), t.open()
 	for range 10 {
@@ -97,7 +98,7 @@ func (t *trial) goesOn(a, b record.Backend) bool {
 	return true
 }
 
-// small is what Left may say of a session of which the server does not tell how long it goes on.
+// small is what Left may return if the server does not report how long a session goes on.
 const small = 100 * time.Millisecond
 
 // goes waits for the end of a session, and checks that it comes no earlier than at until, nor
@@ -283,7 +284,7 @@ func renewTellsCalls(t *trial) {
 	a, b := t.open(), t.open()
 	id, other := t.session(a), t.session(a)
 	for want := range int64(4) {
-		for range 2 { // it tells them again
+		for range 2 { // it returns them again
 			if calls := t.renew(a, id); calls != want {
 				t.Errorf("Renew: %d calls, want %d", calls, want)
 			}
@@ -326,7 +327,7 @@ func callsCounted(t *trial) {
 		last = calls
 	}
 	calling.Wait()
-	for range 2 { // it is told each time
+	for range 2 { // it is returned each time
 		if calls := t.renew(a, id); calls < processes*each {
 			t.Errorf("Renew: %d calls, want %d", calls, processes*each)
 		}

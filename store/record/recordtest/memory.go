@@ -22,7 +22,7 @@ type Options struct {
 	Quiet  bool        // no notifications: waiters poll
 	Blind  bool        // no clock: Record.Now is 0
 	Silent bool        // the end of a session is not reported
-	Terse  bool        // the answer to a swap tells the version that it has made, and no more
+	Terse  bool        // the answer to a swap has only the version that it has made
 
 	// Life is session.ByServer if zero. With session.ByOwnClock the server ends no session: each client closes those that
 	// it has seen unchanged for their TTL. So their end is not reported (Silent).
@@ -116,8 +116,8 @@ func (m *Memory) Advance(d time.Duration) {
 	m.ahead += d
 }
 
-// Lapse ends sessions as if nobody had renewed them for their TTL. So a test need not
-// wait for the end of a process that it has stopped.
+// Lapse ends sessions as if they had not been renewed for their TTL. So a test need
+// not wait for the end of a process that it has stopped.
 func (m *Memory) Lapse(ids ...session.ID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

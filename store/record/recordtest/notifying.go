@@ -27,7 +27,7 @@ var notifyPromises = []promise{
 	{name: "a swap held on its way notifies only if it was done", run: heldNotifies, notify: true, linked: true},
 }
 
-// An ear is what a process has heard.
+// An ear has the notifications that a process received.
 type ear struct {
 	p  store.Process
 	mu sync.Mutex
@@ -46,7 +46,7 @@ func (e *ear) all() []record.Notification {
 	return append([]record.Notification(nil), e.of...)
 }
 
-// heard is how often the notification has come.
+// heard is how often the notification was received.
 func (e *ear) heard(n record.Notification) (times int) {
 	for _, one := range e.all() {
 		if one == n {
@@ -56,7 +56,8 @@ func (e *ear) heard(n record.Notification) (times int) {
 	return times
 }
 
-// foreign is the first that is none of those, and not that for all; or nil.
+// foreign is the first received one that is not in own, and not the one for
+// all; or nil.
 func (e *ear) foreign(own ...record.Notification) *record.Notification {
 next:
 	for _, one := range e.all() {
@@ -114,9 +115,9 @@ func notified(t *trial) {
 		switch i % 4 {
 		case 1:
 			n.N = store.MaxBlock
-		case 2: // who is ahead
+		case 2: // an entry ahead
 			n.Token, n.N = 0, 0
-		case 3: // to be asked for anew
+		case 3: // to be asked for again
 			n.Token, n.N, n.Session = 0, 0, [8]byte{}
 		}
 		own = append(own, n)

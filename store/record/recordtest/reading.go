@@ -207,8 +207,8 @@ func namesApart(t *trial) {
 	}
 }
 
-// One process takes in notes as they come, another reads meanwhile: whatever was there
-// before the reading is in it, in one place or the other.
+// One process takes in notes as they come, another reads meanwhile: every note from
+// before the read is in its result, in the inbox or the record.
 func noteSomewhere(t *trial) {
 	a, b, c, name := t.open(), t.open(), t.open(), fresh()
 	t.write(a, name, ".")
@@ -255,7 +255,8 @@ func noteSomewhere(t *trial) {
 	}
 }
 
-// Whatever the server's clock is, it goes on as ours does, and is the same for all.
+// The server's clock, whatever it shows, runs like the local one, and is the same
+// for all.
 func clockOfServer(t *trial) {
 	a, b, name := t.open(), t.open(), fresh()
 	const behind = 10_000_000 // µs

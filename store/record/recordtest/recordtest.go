@@ -7,8 +7,8 @@
 //		recordtest.Run(t, recordtest.Subject{Open: func(t *testing.T) record.Backend { return newBackend(t) }})
 //	}
 //
-// [Memory] is a backend in this process that keeps every promise, and that can be
-// told what becomes of each request: lost, late, done twice, or done and not answered.
+// [Memory] is a backend in this process that keeps every promise, and with which a test decides the fate of
+// each request: lost, late, done twice, or done and not answered.
 package recordtest
 
 import (
@@ -100,7 +100,7 @@ type noRecords struct{ record.Backend } // nil: none is called
 
 func (s sessionsOnly) Close() error { return s.end() }
 
-// abilities are what a backend can do besides.
+// abilities are the optional features of a backend.
 type abilities struct{ peek, tellServer, watch bool }
 
 func abilitiesOf(b record.Backend) (can abilities) {
@@ -230,7 +230,7 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// fresh is a name that nobody has used.
+// fresh is an unused name.
 func fresh() string { return "recordtest-" + random() }
 
 func newSession() (id session.ID) {
@@ -320,7 +320,7 @@ func (t *trial) write(b record.Backend, name, data string) record.Record {
 	return r
 }
 
-// note is one with a key that nobody has used.
+// note is one with an unused key.
 func note(data string) record.Note { return record.Note{Key: random(), Data: []byte(data)} }
 
 // a session that outlasts the test, unless the machine stalls for most of a minute.

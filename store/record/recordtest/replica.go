@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Fork keeps what the server has now, as a replica has it that receives nothing more. promote puts that in the place of the
-// server: what was answered since is forgotten, and [Client.Server] is another from the next renewal on.
+// Fork copies the present state of the server, like a replica that receives nothing more. promote replaces the
+// server by it: everything answered since is forgotten, and [Client.Server] is another from the next renewal on.
 func (m *Memory) Fork() (promote func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -118,7 +118,7 @@ func refusedChangesNothing(t *trial) {
 	}
 }
 
-// race has many swap at once, and returns who was done.
+// race runs many swaps at once, and returns those that were done.
 func (t *trial) race(name string, old record.Record) (done []string) {
 	t.Helper()
 	const each = 8
@@ -178,7 +178,8 @@ func oneOfFirst(t *trial) {
 	}
 }
 
-// Several processes count up, each by what it has read, or was told.
+// Several processes count up, each from the value that it read, or that an
+// answer had.
 func noneLost(t *trial) {
 	name := fresh()
 	t.write(t.open(), name, "0")
@@ -267,7 +268,7 @@ func takesInThose(t *trial) {
 	if r := t.load(a, name); len(r.Inbox) != 1 || r.Inbox[0].Key != third.Key {
 		t.Errorf("Load: notes %v, want %v, which came later", keys(r.Inbox), third.Key)
 	}
-	// Of the rest, too, only what it tells.
+	// Of the rest, too, only what it returns.
 	old = t.load(b, name)
 	t.joined(a, name, id, note("4"))
 	if out := t.swap(b, record.Swap{Name: name, Old: old, Data: []byte("z")}); !out.Done {
@@ -284,7 +285,8 @@ func takenInRefused(t *trial) {
 	t.joined(a, name, t.session(a), note("n"))
 	old := t.load(b, name)
 	t.swap(a, record.Swap{Name: name, Old: old, Data: []byte("y")})
-	// Who has read the inbox before, and the record after: the notes are no more.
+	// A process that has read the inbox before, and the record after: the notes
+	// are deleted.
 	now := t.load(b, name)
 	if len(now.Inbox) > 0 {
 		t.Fatalf("Load: notes %v, which were taken in", keys(now.Inbox))

@@ -69,7 +69,7 @@ func watchedNoMore(t *trial) {
 	times, stopLater := t.watch(a, name)
 	stop()
 	stop()
-	t.writes(a, name, "a") // perhaps that is told still
+	t.writes(a, name, "a") // that may still be notified
 	t.until("the other hears of it", func() bool { return times.Load() > 0 })
 	t.until("what was on its way has come", func() bool {
 		before, heard := gone.Load(), times.Load()
@@ -138,8 +138,8 @@ func (c *Client) WatchRecord(ctx context.Context, name string, changed func()) (
 	return stop, nil
 }
 
-// looked tells those who watch a name that it was written, on connections that stand; or those of
-// a client that it is connected again.
+// looked notifies the watchers of a name that it was written, on working connections; or the
+// watchers of a client that it has reconnected.
 func (m *Memory) looked(name string, again *Client) {
 	m.mu.Lock()
 	var to []*looker

@@ -20,13 +20,13 @@ const (
 	maxTTL = 365 * 24 * time.Hour
 )
 
-// A Base is what the backends have in common that keep a row a name in one table and a row a session in another, and
-// whose server tells them its clock and nothing else. NewBase makes one.
+// A Base is the common part of backends that keep a row per name in one table and a row per session in another,
+// and whose server has a clock but no notifications. NewBase makes one.
 type Base struct {
 	Address   string        // for people
 	Retention time.Duration // of idle records
-	Checked   *Once         // the tables are there and are ours
-	Sweeps    Sweeps        // when rows that nobody needs are deleted
+	Checked   *Once         // the tables exist and are holdfast's
+	Sweeps    Sweeps        // when unneeded rows are deleted
 	Own       io.Closer     // the connections of Open, which Close closes; nil: they are the caller's
 
 	server atomic.Int64 // which has answered last
@@ -36,7 +36,7 @@ type Base struct {
 	tasks sync.WaitGroup
 }
 
-// NewBase returns a Base whose tables nobody has looked at.
+// NewBase returns a Base whose tables have not been checked yet.
 func NewBase(address string) *Base {
 	b := &Base{Address: address, Retention: store.TokenRetention, Checked: NewOnce()}
 	b.ctx, b.end = context.WithCancel(context.Background())
@@ -78,8 +78,8 @@ func (b *Base) Met(server int64) { b.server.Store(server) }
 // Server implements [session.Replaceable].
 func (b *Base) Server() int64 { return b.server.Load() }
 
-// Prepare makes sure, once, that the tables are there and are ours. check looks at them and reports whether all are
-// there; create makes those that are not.
+// Prepare makes sure, once, that the tables exist and are holdfast's. check reads them and reports whether all
+// exist; create makes the missing ones.
 func (b *Base) Prepare(ctx context.Context, check func() (bool, error), create func() error) error {
 	return b.Checked.Do(ctx, func() error {
 		there, err := check()
@@ -97,7 +97,7 @@ func (b *Base) Prepare(ctx context.Context, check func() (bool, error), create f
 	})
 }
 
-// NotOurs is the error for a table of somebody else.
+// NotOurs is the error for a foreign table.
 func (b *Base) NotOurs(table, why string, args ...any) error {
 	return fmt.Errorf("%w: the table %s of %s: %s: it was not made by this version of holdfast and was not changed; use another (Options.Table), or drop it if nothing else uses it",
 		store.ErrCorrupt, table, b.Address, fmt.Sprintf(why, args...))
@@ -116,7 +116,7 @@ func CheckName(what, name string, most int) error {
 // sweepLimit is how long one sweep may take.
 const sweepLimit = 10 * time.Second
 
-// SweepInTime begins a sweep if one is due, beside the caller.
+// SweepInTime begins a sweep in the background if one is due.
 func (b *Base) SweepInTime(sweep func(context.Context) error) {
 	if !b.Sweeps.Due() {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-func TestTablesAreMadeWhereTheyAreNotThere(t *testing.T) {
+func TestMissingTablesAreCreated(t *testing.T) {
 	denied := errors.New("denied")
 	for what, c := range map[string]struct {
 		there []bool // what looks at them find
@@ -72,7 +72,7 @@ func TestAURLNamesOneServer(t *testing.T) {
 	}
 }
 
-func TestTheDoctorIsToldWhatWasFound(t *testing.T) {
+func TestTheDoctorGetsTheFindings(t *testing.T) {
 	b := NewBase("here")
 	for readOnly, want := range map[string]error{"": nil, "READ_ONLY": store.ErrUnavailable} {
 		if f := b.CheckRole(readOnly); !errors.Is(f.Err, want) || f.Found == "" {
@@ -134,11 +134,11 @@ func TestTheTestsCatchEachMutantOfBases(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"tables that are not there are taken for made", "TestTablesAreMadeWhereTheyAreNotThere", "row-made-is-checked", mutant.Cond("err == nil && there")},
+		{"tables that are not there are taken for made", "TestMissingTablesAreCreated", "row-made-is-checked", mutant.Cond("err == nil && there")},
 		{"a name may be anything", "TestANameInAStatementIsPlain", "row-name-is-plain", mutant.Cond("len(name) > most")},
-		{"no pool is warned of", "TestTheDoctorIsToldWhatWasFound", "row-pool-warned", mutant.Cond("true")},
-		{"a pool without a bound is warned of", "TestTheDoctorIsToldWhatWasFound", "row-pool-warned", mutant.Cond("b.Own != nil")},
-		{"a pool of our own is warned of", "TestTheDoctorIsToldWhatWasFound", "row-pool-warned", mutant.Cond("most == 0")},
+		{"no pool is warned of", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("true")},
+		{"a pool without a bound is warned of", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("b.Own != nil")},
+		{"a pool of our own is warned of", "TestTheDoctorGetsTheFindings", "row-pool-warned", mutant.Cond("most == 0")},
 		{"a sweep goes on", "TestCloseEndsTheSweep", "row-close-waits", mutant.Delete()},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/row", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

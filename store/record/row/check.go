@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// CheckClock is the finding of how far the server's clock is from this host's: it told now, in microseconds since 1970,
-// at half the round trip of what was sent then and answered just now.
+// CheckClock is the finding of the difference between the server's clock and this host's: the server returned
+// now, in microseconds since 1970, at half the round trip of a request that was sent at sent and answered just
+// now.
 func CheckClock(now int64, sent time.Time) store.Finding {
 	half := time.Since(sent) / 2
 	return store.ClockFinding(time.UnixMicro(now).Sub(sent.Add(half)), half)
@@ -31,8 +32,8 @@ func (b *Base) CheckDisk(setting, run string) store.Finding {
 	return store.Finding{About: "disk", Found: "grants wait for the disk"}
 }
 
-// CheckPool warns of a pool of the caller's with a bound, which is the most connections that it may have, or 0: others of
-// the program can use such a pool up. It returns nothing of a pool that is the store's own.
+// CheckPool warns of a caller's pool with a bound (most connections; 0: no bound): other parts of the program
+// can use up such a pool. It returns nothing for a pool of the store's own.
 func (b *Base) CheckPool(most int) []store.Finding {
 	if b.Own != nil || most == 0 { //mutant:row-pool-warned
 		return nil
@@ -41,8 +42,8 @@ func (b *Base) CheckPool(most int) []store.Finding {
 		"every lease of this process is lost; give the locks a pool of their own", most)}}
 }
 
-// CheckTable is the finding of tables that are there, or that this user may make by schema. keeps says that it may not
-// delete, and grants is what changes that.
+// CheckTable is the finding of tables that exist, or that this user may create with schema. keeps says that it
+// may not delete, and grants is what changes that.
 func CheckTable(table string, there, keeps bool, grants string) store.Finding {
 	switch {
 	case !there:

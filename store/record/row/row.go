@@ -1,6 +1,6 @@
-// Package row has what the backends of package record share whose server keeps all of a name in one row of a table, and a
-// session in one row of another: the version of a record and the inbox beside it, the end of a session, the sweeping, and
-// what an operator is told. It is for the stores of this project, and unstable: it may change in any release.
+// Package row is shared by the backends of package record whose server keeps a name in one row of a table, and a
+// session in one row of another: the version of a record and its inbox, the end of a session, the sweeping, and
+// the findings for operators. It is for the stores of this project, and unstable: it may change in any release.
 package row
 
 import (
@@ -55,7 +55,7 @@ func (r *Row) Record(form int64) (record.Record, error) {
 	return record.Record{Data: r.Data, Version: r.Version.String(), Inbox: notes}, CheckForm(r.Form, form, err == nil)
 }
 
-// CheckForm is what is wrong with a row of a form, if the newest that there is is another. It is damaged unless whole.
+// CheckForm is the error of a row of another form than the newest. It is damaged unless whole.
 func CheckForm(have, form int64, whole bool) error {
 	switch {
 	case have > form:
@@ -106,7 +106,7 @@ func Unpack(taken int64, inbox []byte) (notes []record.Note, err error) {
 }
 
 // A Change is what a swap makes of a row. Joins only add to an inbox, and swaps take away from its beginning: so
-// where the old version is there, the notes that are taken in are there, and no others go.
+// if the old version is current, the notes to take in exist, and no others are removed.
 type Change struct {
 	First bool    // nothing may be there
 	Old   Version // or this version has to be there; no row has -1

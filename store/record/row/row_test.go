@@ -84,7 +84,7 @@ func TestAChangeTakesInTheNotesOfItsRecordAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestARowOfAnotherFormIsNoRecord(t *testing.T) {
+func TestARowOfAnotherFormatIsNoRecord(t *testing.T) {
 	for form, want := range map[int64]error{1: store.ErrCorrupt, 2: nil, 3: store.ErrUnsupported} {
 		r := Row{Form: form, Data: []byte("d"), Inbox: Empty}
 		if _, err := r.Record(2); !errors.Is(err, want) {
@@ -93,7 +93,7 @@ func TestARowOfAnotherFormIsNoRecord(t *testing.T) {
 	}
 }
 
-func TestAListGoesOnBehindTheLastNameOfAPage(t *testing.T) {
+func TestAListContinuesAfterTheLastNameOfAPage(t *testing.T) {
 	var asked []string
 	n := 0
 	for found, err := range List(func(after string) (all []Found, err error) {
@@ -116,7 +116,7 @@ func TestAListGoesOnBehindTheLastNameOfAPage(t *testing.T) {
 }
 
 // A renewal may be under way: it wins, and is heeded.
-func TestTheEndOfASessionIsMadeFinalBeforeItIsTold(t *testing.T) {
+func TestTheEndOfASessionIsFinalBeforeItIsReported(t *testing.T) {
 	a, b, c, d := session.ID{1}, session.ID{2}, session.ID{3}, session.ID{4}
 	rows := map[session.ID]*Left{a: {a, 9, 5}, b: {b, 3, -1}, c: {c, 0, -4}, d: {d, 4, 0}}
 	var ended []session.ID
@@ -139,7 +139,7 @@ func TestTheEndOfASessionIsMadeFinalBeforeItIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatIsDoneOnceIsWaitedForOnlyAsLongAsAContextGoes(t *testing.T) {
+func TestAWaitForASharedStepEndsWithItsContext(t *testing.T) {
 	o := NewOnce()
 	busy, end := make(chan bool), make(chan bool)
 	go o.Do(t.Context(), func() error { close(busy); <-end; return errors.New("not yet") })
@@ -177,8 +177,8 @@ func TestTheTestsCatchEachMutantOfRows(t *testing.T) {
 	}{
 		{"a note is taken in that has gone", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-note-is-there", mutant.Cond("WAS && false")},
 		{"an inbox is told to be empty that is not", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-inbox-is-empty", mutant.Value("record.Outcome{Done: true, Told: true, Inbox: true}")},
-		{"an end is not final", "TestTheEndOfASessionIsMadeFinalBeforeItIsTold", "row-end-is-final", mutant.Value("true, error(nil)")},
-		{"whoever does it is waited for", "TestWhatIsDoneOnceIsWaitedForOnlyAsLongAsAContextGoes", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
+		{"an end is not final", "TestTheEndOfASessionIsFinalBeforeItIsReported", "row-end-is-final", mutant.Value("true, error(nil)")},
+		{"whoever does it is waited for", "TestAWaitForASharedStepEndsWithItsContext", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/row", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

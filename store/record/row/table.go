@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A Found is a row of a list, or why it is not ours.
+// A Found is a row of a list, or why it is foreign.
 type Found struct {
 	record.Named
-	Err error // why the row is not ours, or nil
+	Err error // why the row is foreign, or nil
 }
 
 // List yields what next has read of the names behind one, Page rows at a time, in the order of the names.
@@ -42,16 +42,16 @@ func List(next func(after string) ([]Found, error)) iter.Seq2[record.Named, erro
 	}
 }
 
-// A Left is what the row of a session told: when it expires on the server's clock, 0 once that is final, and for how
-// long it goes on.
+// A Left is the state of a session's row: when it expires on the server's clock, 0 once that is final, and for
+// how long it goes on.
 type Left struct {
 	ID      session.ID // of the session
 	Expires int64      // µs on the server's clock; 0: it is final
 	For     int64      // µs that the session goes on
 }
 
-// JudgeSessions is Left of [session.Backend]. look reads the rows that are there, as they are now; end makes the end of one
-// final, if it has expired still once the row is locked, and reports whether it did: a renewal may be under way.
+// JudgeSessions is Left of [session.Backend]. look reads the present rows; end makes the end of one final, if it
+// has expired still once the row is locked, and reports whether it did: a renewal may be under way.
 func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(session.ID) (bool, error)) ([]time.Duration, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -70,7 +70,7 @@ func JudgeSessions(ids []session.ID, look func() ([]Left, error), end func(sessi
 				if err != nil {
 					return nil, err
 				}
-				again = again || !ended // somebody else has written it
+				again = again || !ended // another process has written it
 			}
 		}
 		if again {
@@ -117,7 +117,7 @@ func (s *Sweeps) Pause() {
 // A Once does something until it succeeds, and then not again unless Done is made false. NewOnce makes one.
 type Once struct {
 	Done atomic.Bool   // it has succeeded
-	busy chan struct{} // has room for the one call that does it
+	busy chan struct{} // of capacity 1: the call that does it
 }
 
 // NewOnce returns a Once that has done nothing.
