@@ -20,8 +20,11 @@
 // # Guarantees
 //
 // Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of package
-// [github.com/holdfast-go/holdfast/store] says. There is no minimum hold and no lock delay: the server tells its time to the second, and
-// they could end early. S3 notifies nobody that asks: waiters poll, in growing pauses.
+// [github.com/holdfast-go/holdfast/store] says. S3 notifies nobody that asks: waiters poll, in growing pauses.
+//
+// A minimum hold and a lock delay are counted by the server's time, of which an answer tells the second, or one of up to two seconds before; and
+// the clocks of its machines may be a second apart. So three seconds are added to each. Neither ends early, and both may end six
+// seconds late.
 //
 // A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was none. Who is
 // refused leaves a note, an object of its own that is in nobody's way. Each request is sent once, whatever the client is set to: what was not
@@ -155,9 +158,6 @@ func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) 
 // atomically reports whether the server compares and deletes in one step: Amazon's says so, and of others it is not known.
 func atomically(server string) bool { return server == "AmazonS3" }
 
-// tooCoarse is why there is neither a minimum hold nor a lock delay: each would begin at a time that is up to two seconds old.
-const tooCoarse = "the server tells its time to the second, and may tell an older one: it could end two seconds early"
-
 // Describe implements [record.Backend].
 func (b *backend) Describe() store.Description {
 	return store.Description{
@@ -167,7 +167,6 @@ func (b *backend) Describe() store.Description {
 			"can end a lease early for others",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentClockStep},
 		Crash:   store.CrashTTL,
-		Lacks:   map[store.Promise]string{store.PromiseMinHold: tooCoarse, store.PromiseLockDelay: tooCoarse},
 	}
 }
 

@@ -20,6 +20,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
+	s.lengthen(&c)
 	m := s.enter(c.Name, c.ID, true)
 	defer s.exit(m)
 	a, known, err := s.known(m, &c)
@@ -67,6 +68,17 @@ func (s *Store) checkClaim(c *store.Claim) error {
 		}
 	}
 	return nil
+}
+
+// lengthen adds to what is counted by the server's time what that may be off by. It may have been told too early as the name was granted, or
+// as the hold was found to have expired, and late as somebody asks whether it is over.
+func (s *Store) lengthen(c *store.Claim) {
+	if c.MinHold > 0 {
+		c.MinHold += s.traits.Age //mutant:record-minimum-hold-by-an-old-time
+	}
+	if c.LockDelay > 0 {
+		c.LockDelay += s.traits.Age //mutant:record-lock-delay-by-an-old-time
+	}
 }
 
 // An asking is an ask on its way: what keeps its claim, and what the last run of it has found in the record.

@@ -125,6 +125,11 @@ type Traits struct {
 	// minimum hold takes a session of its own.
 	Clock bool
 
+	// Age is by how much two times that Load tells may be further apart, or nearer, than their answers were: how old such a time may
+	// be, with what the clocks of several machines differ by that answer for one server. A minimum hold and a lock delay are kept for so
+	// much longer, so that neither ends early. 0: by no more than a request takes.
+	Age time.Duration
+
 	// MaxRecord is how many bytes Data may have.
 	MaxRecord int
 
@@ -184,7 +189,7 @@ type Named struct {
 //  6. Where the record and the inbox are read in two requests, the inbox is read first
 //     (law 11): a note that is in neither was never there or is taken in by the Data.
 //  7. With Clock, Now of every Load is above 0, never ahead of the server's clock, and
-//     at most some seconds behind it.
+//     at most some seconds behind it. It goes on as our clock does, but for Age.
 //
 // Swapping
 //

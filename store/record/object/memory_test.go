@@ -16,7 +16,8 @@ import (
 // A memory is a Server whose clock the test sets, and that can be told what becomes of a request.
 type memory struct {
 	mu      sync.Mutex
-	now     time.Time // cut to the second in what it tells
+	now     time.Time     // cut to the second in what it tells
+	cached  time.Duration // how old the time is that it tells, before it is cut; below 0: another machine answers, which is ahead
 	objects map[string]Object
 	count   int
 	asked   []string                                   // "GET key" and so on
@@ -56,6 +57,13 @@ func (m *memory) passes(d time.Duration) {
 	m.now = m.now.Add(d)
 }
 
+// tells sets how old the time is that it tells.
+func (m *memory) tells(cached time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cached = cached
+}
+
 // meets has f say what becomes of requests.
 func (m *memory) meets(f func(what, key string, body []byte) answer) {
 	m.mu.Lock()
@@ -76,7 +84,7 @@ func (m *memory) request(what, key string, body []byte) answer {
 }
 
 func (m *memory) told(o Object) Object {
-	o.Now, o.Written = m.now.Truncate(time.Second), o.Written.Truncate(time.Second)
+	o.Now, o.Written = m.now.Add(-m.cached).Truncate(time.Second), o.Written.Truncate(time.Second)
 	return o
 }
 

@@ -40,6 +40,8 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"calls are counted anew with their object", calls, "object-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
 		{"a session is judged without a clock", "TestWithoutAClockNothingIsJudged", "object-no-clock-judges", mutant.Cond("false")},
 		{"what is young is listed as old", "TestOldNamesAreListed", "object-young-listed", mutant.Cond("false")},
+		{"a minimum hold ends early", "TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold", "record-minimum-hold-by-an-old-time", mutant.Delete()},
+		{"a lock delay ends early", "TestALockDelayIsNotOverEarlyWhateverTimeIsTold", "record-lock-delay-by-an-old-time", mutant.Delete()},
 		{"an idle name is deleted in two steps", swept, "object-idle-is-kept", mutant.Cond("!b.old(o)")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/object", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

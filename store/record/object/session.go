@@ -29,6 +29,8 @@ const (
 	// Stale is how far the Date of an answer may be behind the server's clock: it is cut to the second, and some servers make a
 	// new one each second. To believe it younger than it is ends nothing early.
 	Stale = 2 * time.Second
+	// age is how far two Dates may be from what passed between them: one that is stale, and the other of a machine that is ahead.
+	age = Stale + time.Second
 	// soon is how long a session goes on at least that is not closed.
 	soon = 20 * time.Millisecond
 	// forgotten is after how long, besides twice its TTL, a session is forgotten that nobody renews: that of a hold that was detached.
