@@ -37,8 +37,11 @@
 // Who finds it over closes it, by a write that is refused if it was renewed meanwhile, before anybody is granted what it kept. Both times
 // are cut to the second. So TTLs are whole seconds, the least is five, and a holder counts three seconds less than its TTL: one for
 // each time, and one for the clocks of the many machines that answer for S3, of which none may be further from another than that.
-// A server without these times in its answers is refused: judged by the clock of who asks, what a dead process held would be
-// refused to who tries once, each time.
+//
+// A server of which the answers lack one of these times is used, too. A session is over there once it was seen unchanged for its TTL, by the clock
+// of who asks. So a try of a process that has not seen the holder alive, as from cron, watches until it has: a third of the holder's TTL as a rule,
+// and its whole TTL if the holder has died; then it has the name. Without Date a minimum hold and a lock delay are refused, and so is each write of a
+// name that has one. Nothing is swept: what crashes leave stays until somebody uses its name.
 //
 // Tokens of a name increase as long as its object is there, and beyond that as long as the server's clock is not behind the newest
 // one.
@@ -166,6 +169,7 @@ func (b *backend) Describe() store.Description {
 		Loses: "nothing that was answered; a server whose clock is set forward, or machines of it whose clocks are more than a second apart, " +
 			"can end a lease early for others",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentClockStep},
+		Unsure:  "if the server's answers tell no time (Date, Last-Modified): holders are watched then by the clock of who asks",
 		Crash:   store.CrashTTL,
 	}
 }

@@ -33,9 +33,7 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 		"it makes what is not there": {&fake{ignores: func(r *http.Request) bool {
 			return r.Header.Get("If-Match") != "" && strings.HasSuffix(r.URL.Path, "-none")
 		}}, "was not there"},
-		"it tells no Date":          {&fake{spoils: func(_ *http.Request, h http.Header) { h["Date"] = nil }}, "Date"},
-		"it tells no Last-Modified": {&fake{spoils: func(_ *http.Request, h http.Header) { h.Del("Last-Modified") }}, "Last-Modified"},
-		"it has two clocks":         {&fake{written: func(at time.Time) time.Time { return at.Add(-time.Hour) }}, "two clocks"},
+		"it has two clocks": {&fake{written: func(at time.Time) time.Time { return at.Add(-time.Hour) }}, "two clocks"},
 		"a rule deletes objects": {&fake{spoils: func(r *http.Request, h http.Header) {
 			if r.Method == http.MethodPut {
 				h.Set("x-amz-expiration", `expiry-date="Fri, 21 Dec 2029 00:00:00 GMT", rule-id="all"`)
@@ -87,6 +85,30 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 				t.Errorf("%v, want an ErrUnsupported", err)
 			}
 		})
+	}
+}
+
+// It is used, and the check says what that costs.
+func TestAServerThatTellsNoTimeIsUsed(t *testing.T) {
+	t.Parallel()
+	for what, spoils := range map[string]func(*http.Request, http.Header){
+		"no Date":          func(_ *http.Request, h http.Header) { h["Date"] = nil },
+		"no Last-Modified": func(_ *http.Request, h http.Header) { h.Del("Last-Modified") },
+	} {
+		b := (&fake{spoils: spoils}).on(t)
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || !out.Done {
+			t.Errorf("%s: a swap: %+v, %v", what, out, err)
+		}
+		told := false
+		for _, f := range b.Check(t.Context()) {
+			if f.Err != nil {
+				t.Errorf("%s: %s: %v", what, f.About, f.Err)
+			}
+			told = told || f.About == "clock" && f.Warning && strings.Contains(f.Found, "TTL")
+		}
+		if !told {
+			t.Errorf("%s: the check does not say that tries take long", what)
+		}
 	}
 }
 

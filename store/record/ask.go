@@ -102,6 +102,9 @@ type asking struct {
 // asked for before, in whichever session, is what the record says it is (law 1).
 func (k *asking) apply(v *view) (change queue.Change, err error) {
 	c := k.c
+	if v.untimed && (c.MinHold > 0 || c.LockDelay > 0) { //mutant:record-claims-by-no-time
+		return change, errUntimed()
+	}
 	k.a, k.in, k.there, k.owner, k.asked = store.Answer{}, session.ID{}, false, "", false
 	k.a, change, err = v.q.Ask(v.now, c.Name, c)
 	k.ahead = k.a.Waiting
@@ -111,6 +114,10 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	case c.Waits: // the ask that follows finds out whether the holders live //mutant:record-who-waits-asks-twice
 	case c.Try || !crowd:
 		v.refuse(c)
+		if c.Try { // who has died among those that wait is watched together with the holders
+			k.a.Unsure = v.unsure()         //mutant:record-try-is-sure
+			v.all = v.all || k.a.Unsure > 0 //mutant:record-waiters-are-watched
+		}
 	case v.stored[c.ID]:
 		v.again = append(v.again, c.ID)
 	}

@@ -46,7 +46,7 @@ type Record struct {
 	More  bool // notes are there that Inbox lacks
 
 	// Now is a moment on the server's clock, in microseconds since 1970: at most
-	// what that clock showed when this answer was made. 0: not known.
+	// what that clock showed when this answer was made. 0: not known. In what List yields it may be left out.
 	Now int64
 }
 
@@ -121,8 +121,9 @@ type Traits struct {
 	// Notifies says that Listen works. Without it waiters poll.
 	Notifies bool
 
-	// Clock says that Load always tells Record.Now. Without it there is no lock delay, and a
-	// minimum hold takes a session of its own.
+	// Clock says that Load tells Record.Now. Without it there is no lock delay, and a
+	// minimum hold takes a session of its own. A server of which one answer tells no time, or none does, is used for what needs
+	// none: a claim with a minimum hold or a lock delay is refused as ErrUnsupported then, and so is each write of a record that has one.
 	Clock bool
 
 	// Age is by how much two times that Load tells may be further apart, or nearer, than their answers were: how old such a time may
@@ -188,7 +189,7 @@ type Named struct {
 //     are different names.
 //  6. Where the record and the inbox are read in two requests, the inbox is read first
 //     (law 11): a note that is in neither was never there or is taken in by the Data.
-//  7. With Clock, Now of every Load is above 0, never ahead of the server's clock, and
+//  7. With Clock, Now of every Load is above 0 if the server tells its time, never ahead of the server's clock, and
 //     at most some seconds behind it. It goes on as our clock does, but for Age.
 //
 // Swapping

@@ -36,7 +36,7 @@ const (
 	// ByOwnClock: there is no clock but one's own. Left reports a session as ended
 	// after it saw the session's record unchanged for its TTL on the monotonic
 	// clock of this process, and has then closed it by a conditional write. See
-	// [Unchanged], which does that. What a dead process held is free only for a process that has been there for
+	// [Unchanged], which does that, and [Doubter]. What a dead process held is free only for a process that has been there for
 	// that long: one that asks once and ends finds it taken each time.
 	ByOwnClock
 )
@@ -130,6 +130,14 @@ type Backend interface {
 
 	// SessionTraits does no I/O.
 	SessionTraits() Traits
+}
+
+// A Doubter is a Backend that may have to watch a session until it knows whether that lives, as there is no clock but that of its process:
+// [Unchanged]. Until then Left is above 0.
+type Doubter interface {
+	// Doubt is for how long at most the session has to be watched still: asked about now and then, and once more after that. 0: this process knows
+	// whether it lives, or was not asked about it. It does no I/O.
+	Doubt(id ID) time.Duration
 }
 
 // A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that

@@ -130,6 +130,15 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	return nil
 }
 
+// Doubt is for how long at most a session has to be watched still until this process knows whether it lives; 0: it knows. See [Doubter].
+func (s *Set) Doubt(id ID) time.Duration {
+	d, ok := s.b.(Doubter)
+	if !ok || s.Own(id) != nil {
+		return 0
+	}
+	return d.Doubt(id)
+}
+
 // Saw notes that the server told, beside what it was asked for, for how long a session goes on. What has
 // expired is not over by that: Ask makes it so.
 func (s *Set) Saw(id ID, left time.Duration) {

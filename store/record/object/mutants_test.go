@@ -38,7 +38,8 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"a session that nobody renews is kept", "TestASessionThatNobodyRenewsIsForgotten", "object-ended-session-is-kept", mutant.Delete()},
 		{"calls are forgotten with their object", calls, "object-calls-forgotten", mutant.Value("called.Calls")},
 		{"calls are counted anew with their object", calls, "object-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
-		{"a session is judged without a clock", "TestWithoutAClockNothingIsJudged", "object-no-clock-judges", mutant.Cond("false")},
+		{"a session is judged without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-no-clock-judges", mutant.Cond("true")},
+		{"a session is passed over that is not closed, without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-session-closed", mutant.Stmt("what, err := Done, error(nil)")},
 		{"what is young is listed as old", "TestOldNamesAreListed", "object-young-listed", mutant.Cond("false")},
 		{"a minimum hold ends early", "TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold", "record-minimum-hold-by-an-old-time", mutant.Delete()},
 		{"a lock delay ends early", "TestALockDelayIsNotOverEarlyWhateverTimeIsTold", "record-lock-delay-by-an-old-time", mutant.Delete()},
@@ -46,5 +47,11 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/object", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
+	all = append(all, mutant.Broken{ // each of two places asks
+		Name: "what is not known to be old is swept", Pkg: "store/record/object", Test: "TestTheSweepDeletesNothingWhereNoTimeIsTold", Edits: []mutant.Edit{
+			mutant.At("object-untimed-is-swept", mutant.Cond("WAS && false")),
+			mutant.At("object-untimed-is-old", mutant.Return("o.Now.Sub(o.Written) > b.Retention+time.Second")),
+		},
+	})
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }

@@ -1,6 +1,6 @@
 // Package object has what the backends of package record share whose server keeps an object a key and writes one only if it is as it
 // was read, and knows no TTL, no notification and no second key in one request: where a record, its notes and a session are, how a session is
-// judged by the server's own time, the sweeping, and the trial of a server that may not do what it says. It is for the stores of
+// judged by the server's own time, or by that of who asks, the sweeping, and the trial of a server that may not do what it says. It is for the stores of
 // this project, and unstable: it may change in any release.
 //
 // The keys, below a prefix:
@@ -30,12 +30,15 @@ type Object struct {
 	Body    []byte // left out in a listing, and after a Put
 	Version string // changes with each write of another body, and is never that of the key again; empty: nothing is there
 
-	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put
+	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put; zero: it did not tell
 	Now     time.Time // its clock as it answered, or up to two seconds before; zero: it did not tell
 
 	Unfit  string // why the server would delete the object, or keep what is written over; empty: it does neither
 	Server string // which it is, as it says
 }
+
+// timed reports whether the answer tells how old the object is.
+func (o *Object) timed() bool { return !o.Now.IsZero() && !o.Written.IsZero() }
 
 // A Fate is what became of a conditional write.
 type Fate int
@@ -78,9 +81,11 @@ type Backend struct {
 
 	trying  chan struct{} // has room for one
 	tried   atomic.Bool   // the server has passed the trial
+	timed   atomic.Bool   // it tells its times
 	deletes atomic.Bool   // it compares and deletes in one step
 
 	deleted deleted
+	watched session.Unchanged // sessions of others, where the server does not tell how old they are
 
 	mu  sync.Mutex
 	own map[session.ID]*own

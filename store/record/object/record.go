@@ -154,9 +154,6 @@ func (b *Backend) read(ctx context.Context, name string) (record.Record, head, e
 
 // recordOf is the record that an object has. Which name it is of is not checked if that is empty.
 func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
-	if o.Now.IsZero() {
-		return record.Record{}, head{}, b.noClock()
-	}
 	r := record.Record{Now: clockOf(o)}
 	if o.Version == "" {
 		return r, head{}, nil

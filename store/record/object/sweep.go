@@ -70,7 +70,10 @@ func (b *Backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 				yield(record.Named{}, err)
 				return
 			}
-			if unwritten > 0 && l.Now.Sub(l.Written)+time.Second < unwritten { // its clock is cut to the second //mutant:object-young-listed
+			if unwritten > 0 && !l.timed() { // of what is old nothing is known //mutant:object-untimed-is-swept
+				continue
+			}
+			if unwritten > 0 && l.Now.Sub(l.Written) < unwritten-time.Second { // its clock is cut to the second //mutant:object-young-listed
 				continue
 			}
 			if !strings.HasPrefix(l.Key, names) {
@@ -103,7 +106,9 @@ func (b *Backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[r
 }
 
 // old reports whether an object was not written for the retention, and longer than what is cut of its times.
-func (b *Backend) old(o Object) bool { return o.Now.Sub(o.Written) > b.Retention+time.Second }
+func (b *Backend) old(o Object) bool {
+	return o.timed() && o.Now.Sub(o.Written) > b.Retention+time.Second //mutant:object-untimed-is-old
+}
 
 // whole is the objects of which all notes are taken in, and the versions of these.
 func whole(taken []string) map[string][]string {

@@ -89,23 +89,20 @@ func (b *Backend) trial(ctx context.Context) error {
 		return unfit("a write with If-Match makes an object that was not there: a session that has ended could be renewed; use a server that does not")
 	}
 	o, err := b.server.Get(ctx, key)
+	b.timed.Store(o.timed())
 	switch {
 	case err != nil:
 		return err
 	case o.Version != etag:
 		return unfit("what was read is not what was written")
-	case o.Now.IsZero() || o.Written.IsZero():
-		return b.noClock()
-	case o.Now.Sub(o.Written).Abs() > clocks+store.Now().Sub(began): //mutant:object-trial-of-clocks
+	case o.timed() && o.Now.Sub(o.Written).Abs() > clocks+store.Now().Sub(began): //mutant:object-trial-of-clocks
 		return unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)
 	}
 	return nil
 }
 
-// noClock is the error of a server that does not tell its time.
-func (b *Backend) noClock() error {
-	return fmt.Errorf("%w: %s does not tell its time, or when an object was written (Date and Last-Modified), by which sessions are judged: a proxy may drop them", store.ErrUnsupported, b.Address)
-}
+// Timed reports whether the server has told, in the trial, its time and when an object was written.
+func (b *Backend) Timed() bool { return b.timed.Load() }
 
 // clocks is how far the Date of an answer may be from the Last-Modified of what was written at that moment: a second, and what both are cut by.
 const clocks = time.Second + Stale
