@@ -64,7 +64,7 @@ func TestNothingIsLeftButTheName(t *testing.T) {
 	left := newBackendOn(t, addr, o)
 	defer left.Close()
 	var all []string
-	for l, err := range left.server.List(t.Context(), left.Prefix, 1) { // one a page
+	for l, err := range left.server.List(t.Context(), left.Prefix, "", 1) { // one a page
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	s.b.Finish()
 	etags := func() string {
 		all := ""
-		for l, err := range s.b.server.List(t.Context(), s.b.Prefix+"n/", 1000) {
+		for l, err := range s.b.server.List(t.Context(), s.b.Prefix+"n/", "", 1000) {
 			if err != nil {
 				t.Fatal(err)
 			}

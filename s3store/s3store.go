@@ -10,12 +10,13 @@
 //	s/SESSION           a session: its TTL, and how often it was renewed
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial, for a moment
+//	w/sweep             who has swept last
 //
 // A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
 // and a hash. The line has v, the version of the form; name, in base64; rev, which each write draws anew, so that no two have the
 // same ETag; idle; and taken, the notes that are in the record and may be below j/ still. Whoever writes a record deletes these
-// after it. Who ends a session deletes it, and so does who finds it over. What crashes have left is deleted by the sweep of
-// another process a day later.
+// after it. Who ends a session deletes it, and so does who finds it over. What crashes have left is deleted a day later, by a sweep: of all processes one
+// lists what is below the prefix, once an hour.
 //
 // # Guarantees
 //
@@ -114,6 +115,7 @@ type backend struct {
 var _ interface {
 	record.Backend
 	record.Peeker
+	record.Sweeper
 } = (*backend)(nil)
 
 // New returns a Store in the bucket, which must be there. The client stays the caller's. Its retries and its settings of

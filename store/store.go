@@ -360,7 +360,7 @@ type Answer struct {
 
 	// Unsure says, of the refusal of a Try, that some of what blocks may have died long ago: the store has no clock but that of this process, so it has
 	// to watch for so long still, at most, until it knows. It watches by being asked: now and then, and once more after that. 0: what blocks
-	// lives, as far as can be known.
+	// lives, as far as can be known. A Poll does not tell it.
 	Unsure time.Duration
 }
 

@@ -314,6 +314,13 @@ type NameWatcher interface {
 	WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error)
 }
 
+// A Sweeper is a Backend for which a listing of all costs so much that the processes take turns with it.
+type Sweeper interface {
+	// Sweep yields what List with unwritten does, or nothing if a process has done that lately. A sweep that the caller has broken off goes on where it
+	// was, with the next turn. A store calls it each minute.
+	Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[Named, error]
+}
+
 // A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
 // the other where that costs less than Load. Both tell what Load would.
 type Peeker interface {

@@ -95,15 +95,21 @@ func (m *memory) told(o Object) Object {
 	return o
 }
 
-func (m *memory) Get(_ context.Context, key string) (Object, error) {
+func (m *memory) Get(ctx context.Context, key string) (Object, error) {
 	m.request("GET", key, nil)
+	if err := ctx.Err(); err != nil {
+		return Object{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.told(m.objects[key]), nil
 }
 
-func (m *memory) Put(_ context.Context, key string, body []byte, version string) (Object, Fate, error) {
+func (m *memory) Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error) {
 	a := m.request("PUT", key, body)
+	if err := ctx.Err(); err != nil {
+		return Object{}, 0, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -130,13 +136,13 @@ func (m *memory) Delete(_ context.Context, key, version string) error {
 	return nil
 }
 
-func (m *memory) List(_ context.Context, prefix string, _ int) iter.Seq2[Object, error] {
+func (m *memory) List(_ context.Context, prefix, after string, _ int) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		m.request("LIST", prefix, nil)
 		m.mu.Lock()
 		var all []Object
 		for _, key := range slices.Sorted(maps.Keys(m.objects)) {
-			if strings.HasPrefix(key, prefix) {
+			if strings.HasPrefix(key, prefix) && key > after {
 				all = append(all, m.told(m.objects[key]))
 			}
 		}

@@ -43,6 +43,13 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"what is young is listed as old", "TestOldNamesAreListed", "object-young-listed", mutant.Cond("false")},
 		{"a minimum hold ends early", "TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold", "record-minimum-hold-by-an-old-time", mutant.Delete()},
 		{"a lock delay ends early", "TestALockDelayIsNotOverEarlyWhateverTimeIsTold", "record-lock-delay-by-an-old-time", mutant.Delete()},
+		{"each process sweeps each time", "TestAllProcessesTogetherListOnceAnHour", "object-turn-of-another", mutant.Line("case false:")},
+		{"each process looks each time whose turn it is", "TestAllProcessesTogetherListOnceAnHour", "object-turn-is-looked-for-each-time", mutant.Cond("false")},
+		{"two sweep at once", "TestOfTwoThatComeToSweepOneDoes", "object-turn-of-two", mutant.Cond("err != nil && what != Done")},
+		{"a store sweeps in no turn", "TestStoresSweepInTurns", "record-sweeps-by-turns", mutant.Stmt("_ = b")},
+		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
+		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
+		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},
 		{"an idle name is deleted in two steps", swept, "object-idle-is-kept", mutant.Cond("!b.old(o)")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/object", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

@@ -10,6 +10,7 @@
 //	s/SESSION           a session
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial
+//	w/sweep             who has swept last
 package object
 
 import (
@@ -60,9 +61,9 @@ type Server interface {
 	Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error)
 	// Delete deletes a key if that is the version which is there; "": whatever is. That it is not, or that nothing is there, is no error.
 	Delete(ctx context.Context, key, version string) error
-	// List yields the keys that begin so, in their order, as they are at some moment after the call; most is how many it asks for
-	// at a time. An error is the last that it yields.
-	List(ctx context.Context, prefix string, most int) iter.Seq2[Object, error]
+	// List yields the keys that begin so and come after that one, in their order, as they are at some moment after the call; most is how many it
+	// asks for at a time. An error is the last that it yields.
+	List(ctx context.Context, prefix, after string, most int) iter.Seq2[Object, error]
 }
 
 // A Backend is a record.Backend but for Describe, Check and Close. New makes one.
@@ -79,22 +80,23 @@ type Backend struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	trying  chan struct{} // has room for one
-	tried   atomic.Bool   // the server has passed the trial
-	timed   atomic.Bool   // it tells its times
-	deletes atomic.Bool   // it compares and deletes in one step
+	tried   atomic.Bool // the server has passed the trial
+	timed   atomic.Bool // it tells its times
+	deletes atomic.Bool // it compares and deletes in one step
 
+	turns   turnTaker
 	deleted deleted
 	watched session.Unchanged // sessions of others, where the server does not tell how old they are
 
-	mu  sync.Mutex
-	own map[session.ID]*own
+	mu     sync.Mutex
+	trying *trying // the trial under way; nil: none is
+	own    map[session.ID]*own
 }
 
 // New returns a Backend. The prefix ends with a slash.
 func New(server Server, address, prefix string) *Backend {
 	b := &Backend{Address: address, Prefix: prefix, Retention: store.TokenRetention, Atomic: func(string) bool { return false },
-		server: server, trying: make(chan struct{}, 1), own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
+		server: server, own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
 }

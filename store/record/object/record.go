@@ -75,7 +75,7 @@ func (b *Backend) Traits() record.Traits {
 func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) {
 	for {
 		var keys []string
-		for o, err := range b.server.List(ctx, b.inboxKey(name), page) {
+		for o, err := range b.server.List(ctx, b.inboxKey(name), "", page) {
 			if err != nil {
 				return record.Record{}, err
 			}
@@ -126,7 +126,7 @@ func (b *Backend) Peek(ctx context.Context, name string) (record.Record, error) 
 func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) {
 	for {
 		var first Object
-		for o, err := range b.server.List(ctx, b.inboxKey(name), 1) {
+		for o, err := range b.server.List(ctx, b.inboxKey(name), "", 1) {
 			if err != nil {
 				return record.Note{}, err
 			}
@@ -219,7 +219,7 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 // join leaves notes.
 func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	number := 0
-	for o, err := range b.server.List(ctx, b.inboxKey(s.Name), page) {
+	for o, err := range b.server.List(ctx, b.inboxKey(s.Name), "", page) {
 		if err != nil {
 			return out, err
 		}

@@ -10,25 +10,52 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Prepare makes sure, once, that the server keeps what locks rest on.
+// A trying is a trial under way.
+type trying struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// trialPatience bounds a trial, which goes on when who began it has left: on a slow link it takes longer than an ask waits.
+const trialPatience = 30 * time.Second
+
+// Prepare makes sure, once, that the server keeps what locks rest on. A trial that one caller begins serves all that come while it is
+// under way, and goes on though that one leaves. One that has failed is made anew by the next.
 func (b *Backend) Prepare(ctx context.Context) error {
 	if b.tried.Load() {
 		return nil
 	}
+	b.mu.Lock()
+	t := b.trying
+	if b.tried.Load() {
+		b.mu.Unlock()
+		return nil
+	}
+	if t == nil { //mutant:object-trial-each
+		t = &trying{done: make(chan struct{})}
+		b.trying = t
+		caller := ctx
+		b.tasks.Go(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // with the values of who is first //mutant:object-trial-ends-with-its-caller
+			defer cancel()
+			defer context.AfterFunc(b.ctx, cancel)()
+			err := b.trial(ctx)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if err == nil {
+				b.tried.Store(true)
+			}
+			t.err, b.trying = err, nil
+			close(t.done)
+		})
+	}
+	b.mu.Unlock()
 	select {
-	case b.trying <- struct{}{}:
-		defer func() { <-b.trying }()
+	case <-t.done:
+		return t.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if b.tried.Load() {
-		return nil
-	}
-	err := b.trial(ctx)
-	if err == nil {
-		b.tried.Store(true)
-	}
-	return err
 }
 
 // writers is how many write at once in a trial.
