@@ -18,12 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted.
+// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted. What the trial finds
+// besides is tested in package objecttest.
 func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 	t.Parallel()
-	last := func(r *http.Request, n int) bool { // what comes when so many writers have been there
-		return r.Method == http.MethodPut && n > 4
-	}
 	for what, c := range map[string]struct {
 		f   *fake
 		why string
@@ -52,37 +50,6 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 			}
 			if all := s.Check(t.Context()); len(all) != 1 || !errors.Is(all[0].Err, store.ErrUnsupported) {
 				t.Errorf("the check: %+v", all)
-			}
-		})
-	}
-	// One condition is heeded by who comes late, and not by those who come at once.
-	for _, header := range []string{"If-None-Match", "If-Match"} {
-		t.Run("it heeds no "+header+" of those that come at once", func(t *testing.T) {
-			t.Parallel()
-			n := 0
-			f := &fake{ignores: func(r *http.Request) bool {
-				if r.Header.Get(header) == "" {
-					return false
-				}
-				n++
-				return !last(r, n)
-			}}
-			if err := f.on(t).Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "at once") {
-				t.Errorf("%v, want an ErrUnsupported", err)
-			}
-		})
-		t.Run("it heeds no "+header+" of who comes late", func(t *testing.T) {
-			t.Parallel()
-			n := 0
-			f := &fake{ignores: func(r *http.Request) bool {
-				if r.Header.Get(header) == "" {
-					return false
-				}
-				n++
-				return last(r, n)
-			}}
-			if err := f.on(t).Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "must fail") {
-				t.Errorf("%v, want an ErrUnsupported", err)
 			}
 		})
 	}

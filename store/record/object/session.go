@@ -261,7 +261,7 @@ func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error
 				if left > 0 {
 					return max(left-Stale, soon), nil //mutant:object-left-is-cut
 				}
-			} else if left := b.watched.Seen(id, ttl, o.Version); left > 0 {
+			} else if left := b.watched.Seen(id, ttl, o.Version); left > 0 { //mutant:object-watched-for-its-ttl
 				return left, nil
 			}
 			_, what, err := b.server.Put(ctx, b.sessionKey(id), stored{Closed: true}.bytes(), o.Version) //mutant:object-session-closed
