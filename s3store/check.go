@@ -16,11 +16,11 @@ import (
 
 // Check implements [record.Backend]. It makes the trial, unless this process has.
 func (b *backend) Check(ctx context.Context) []store.Finding {
-	var wall time.Time
+	var before time.Time
 	err := b.Prepare(ctx)
 	var o object.Object
 	if err == nil {
-		wall = time.Now()
+		before = time.Now()
 		o, err = b.server.Get(ctx, b.Prefix+"t/none")
 	}
 	if err != nil {
@@ -28,7 +28,7 @@ func (b *backend) Check(ctx context.Context) []store.Finding {
 	}
 	all := []store.Finding{
 		{About: "server", Found: fmt.Sprintf("%s: of several writers at once exactly one succeeded, and each write that had to fail did", o.Server)},
-		b.checkClock(o.Now, wall, time.Now()),
+		b.checkClock(o.Now, before, time.Now()),
 		b.checkRules(ctx),
 	}
 	if !atomically(o.Server) {
