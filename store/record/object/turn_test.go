@@ -138,6 +138,7 @@ func TestASweepThatFailsIsDoneAgain(t *testing.T) {
 	swap(t, b, record.Record{}, false)
 	m.passes(48 * time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	for range b.Sweep(ctx, time.Hour) {
 		cancel()
 	}
