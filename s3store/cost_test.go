@@ -114,7 +114,11 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 	for what, want := range map[string]string{"a sweep": "2 writes and lists, 1 reads", "a look whose turn it is": "0 writes and lists, 1 reads"} {
 		p := apart()
 		if what != "a sweep" { // another has just done it
-			for range closing(t, storeOn(t, addr, p)).b.Sweep(t.Context(), time.Hour) {
+			other := closing(t, storeOn(t, addr, p)).b
+			if err := other.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range other.Sweep(t.Context(), time.Hour) {
 			}
 		}
 		b := closing(t, metered(t, addr, p, meter{counts: m.counts, sum: new([5]atomic.Int64)})).b

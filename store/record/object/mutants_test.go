@@ -47,6 +47,7 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"each process looks each time whose turn it is", "TestAllProcessesTogetherListOnceAnHour", "object-turn-is-looked-for-each-time", mutant.Cond("false")},
 		{"two sweep at once", "TestOfTwoThatComeToSweepOneDoes", "object-turn-of-two", mutant.Cond("err != nil && what != Done")},
 		{"a store sweeps in no turn", "TestStoresSweepInTurns", "record-sweeps-by-turns", mutant.Stmt("_ = b")},
+		{"who only looks sweeps", "TestWhoOnlyLooksSweepsNothing", "object-who-looks-sweeps", mutant.Cond("!b.turns.due()")},
 		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
 		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
 		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},

@@ -53,7 +53,7 @@ func (t *turnTaker) in(d time.Duration) {
 // Sweep implements [record.Sweeper].
 func (b *Backend) Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
-		if !b.turns.due() {
+		if !b.tried.Load() || !b.turns.due() { // who only looks writes nothing //mutant:object-who-looks-sweeps
 			return
 		}
 		from, version, own := b.turn(ctx)
@@ -86,9 +86,6 @@ func turnAt(after string) []byte {
 
 // turn takes the turn, if it is one's own: then the version is that of the object which says so.
 func (b *Backend) turn(ctx context.Context) (after, version string, own bool) {
-	if b.Prepare(ctx) != nil {
-		return "", "", false
-	}
 	o, err := b.server.Get(ctx, b.turnKey())
 	var t turn
 	switch {

@@ -149,6 +149,22 @@ func TestASweepThatFailsIsDoneAgain(t *testing.T) {
 	}
 }
 
+// It may have no rights to.
+func TestWhoOnlyLooksSweepsNothing(t *testing.T) {
+	m := newMemory()
+	b := New(m, "memory", "locks/")
+	defer b.Close()
+	load(t, b)
+	sweepOf(t, b)
+	if n := m.requests("LIST locks/") - m.requests("LIST locks/j/") + m.requests("PUT"); n > 0 {
+		t.Errorf("it has listed all, or written: %q", m.asked)
+	}
+	swap(t, b, record.Record{}, false)
+	if sweepOf(t, b); m.requests("LIST locks/")-m.requests("LIST locks/j/") != 1 {
+		t.Errorf("once it has written it does not sweep: %q", m.asked)
+	}
+}
+
 // A trial goes on when who began it has left, and the next, who has come meanwhile, has its result.
 func TestATrialServesAllThatComeMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
