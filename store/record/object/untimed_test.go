@@ -83,7 +83,7 @@ func TestWithoutAClockASessionThatIsRenewedMeanwhileGoesOn(t *testing.T) {
 }
 
 // Its owner has stopped to count on it long before anybody can have watched it for its TTL.
-func TestWithoutAClockASessionIsNotOverForOthersBeforeItIsForItsOwner(t *testing.T) {
+func TestWithoutAClockASessionIsOverForItsOwnerFirst(t *testing.T) {
 	silently(t, func(t *testing.T, m *memory) {
 		a, b, id := backendOn(t, m), backendOn(t, m), session.NewID()
 		began := store.Now()
