@@ -34,6 +34,10 @@ var apiMutants = []mutant.Broken{
 	one("an event of a claim has no claim", "TestObserver_EventsSayWhoseTheyAre", "event-of-a-claim-says-whose", mutant.Line("Owner: w.l.s.Owner, Context: of,")),
 	one("a new position is no news", "TestObserver_ReceivesANewPosition", "waiting-each-answer", mutant.Cond("p.told")),
 
+	// A try on a store without a clock.
+	one("a try believes a store that is not sure", "TestATryIsAnsweredOnceTheStoreIsSure", "try-that-is-not-sure", mutant.Cond("false && last")),
+	one("a try watches one holder after another", "TestATryDoesNotWatchOneHolderAfterAnother", "try-watches-without-end", mutant.Stmt("last = r.e.now() >= ends.Add(time.Minute)")),
+
 	// By name.
 	one("an Unlock gives back the newest lease", "TestByName_ALateUnlockReleasesNoOtherLease", "by-name-oldest", mutant.Value("held[len(held)-1]")),
 

@@ -1,25 +1,41 @@
 package s3store
 
 import (
-	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 	"testing"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
-	"github.com/holdfast-go/holdfast/store/record"
-	"github.com/holdfast-go/holdfast/store/record/recordtest"
-	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// backendOn is a backend with a client of its own, whose server has passed the trial.
-func backendOn(t testing.TB, addr string, o *Options) *backend {
-	t.Helper()
-	b := newBackendOn(t, addr, o)
-	if err := b.Prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.Finish()
-	return b
+// subject is this store, for the tests of all stores of its kind. A place is an address and a prefix.
+var subject = objecttest.Subject{
+	Place: func(t testing.TB) string { return testserver.SharedS3(t) + " " + apart().Prefix },
+	Open: func(t testing.TB, place string) *objecttest.Process {
+		addr, prefix, _ := strings.Cut(place, " ")
+		b := newBackendOn(t, addr, &Options{Prefix: prefix})
+		return &objecttest.Process{Backend: b, Objects: b.Backend, Server: b.server}
+	},
+	Linked: func(t testing.TB, place string) (string, objecttest.Link) {
+		addr, prefix, _ := strings.Cut(place, " ")
+		link := testserver.NewLink(t, addr)
+		return link.Addr() + " " + prefix, link
+	},
+	Untimed: func(t testing.TB, place string) string {
+		addr, prefix, _ := strings.Cut(place, " ")
+		return withoutTime(t, addr) + " " + prefix
+	},
+	Freeze: func(t *testing.T) (string, func()) {
+		server := testserver.S3(t)
+		t.Cleanup(server.Thaw)
+		return server.Addr + " " + DefaultPrefix, server.Freeze
+	},
 }
 
 func newBackendOn(t testing.TB, addr string, o *Options) *backend {
@@ -31,45 +47,88 @@ func newBackendOn(t testing.TB, addr string, o *Options) *backend {
 	return b
 }
 
-func TestBackend(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedS3(t), apart()
-	brief := apart()
-	recordtest.Run(t, recordtest.Subject{
-		Open: func(t *testing.T) record.Backend { return backendOn(t, addr, o) },
-		Linked: func(t *testing.T) (record.Backend, storetest.Link) {
-			link := testserver.NewLink(t, addr)
-			return backendOn(t, link.Addr(), o), link
+// withoutTime is a proxy before a server, which drops the times that it tells.
+func withoutTime(t testing.TB, addr string) string {
+	t.Helper()
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(&url.URL{Scheme: "http", Host: addr})
+			r.Out.Host = r.In.Host // it is signed
 		},
-		Freeze: func(t *testing.T) (record.Backend, func()) {
-			server := testserver.S3(t)
-			t.Cleanup(server.Thaw)
-			return backendOn(t, server.Addr, nil), server.Freeze
+		ModifyResponse: func(r *http.Response) error {
+			r.Header.Del("Date")
+			r.Header.Del("Last-Modified")
+			return nil
 		},
-		Brief: func(t *testing.T) record.Backend { return sweeping(t, addr, brief) },
-	})
+		ErrorLog: log.New(io.Discard, "", 0), // of clients that have left
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil // else it is that of the proxy
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }
 
-// sweeping is a backend with a short retention, which is swept until the test ends. Nobody writes an idle name right when it is deleted, so it does
-// no harm that this server does not compare and delete in one step.
-func sweeping(t *testing.T, addr string, o *Options) *backend {
-	t.Helper()
-	b := newBackendOn(t, addr, o)
-	b.Atomic = func(string) bool { return true }
-	b.Retention = 2 * time.Second
-	ctx, cancel := context.WithCancel(context.Background())
-	swept := make(chan struct{})
-	go func() {
-		defer close(swept)
-		for ctx.Err() == nil {
-			for range b.List(ctx, time.Millisecond) {
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-swept
-	})
-	return b
+func TestBackend(t *testing.T) {
+	t.Parallel()
+	objecttest.Backend(t, subject)
+}
+
+func TestStore(t *testing.T) {
+	t.Parallel() // it mostly waits
+	objecttest.Suite(t, subject)
+}
+
+func TestStoreWithoutTime(t *testing.T) {
+	testserver.AtNight(t)
+	t.Parallel()
+	objecttest.SuiteWithoutTime(t, subject)
+}
+
+func TestWithoutTimeAMinimumHoldIsRefused(t *testing.T) {
+	t.Parallel()
+	objecttest.WithoutTime(t, subject)
+}
+
+func TestDifferential(t *testing.T) {
+	t.Parallel()
+	objecttest.Differential(t, subject)
+}
+
+// Connections fall silent and are reset while they are used.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	objecttest.Faults(t, subject)
+}
+
+// The process of a holder is killed: the name is free within its TTL and a second.
+func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
+	t.Parallel()
+	objecttest.Killed(t, subject)
+}
+
+func TestACronOfTriesGetsWhatADeadProcessHeld(t *testing.T) {
+	t.Parallel()
+	objecttest.Cron(t, subject)
+}
+
+func TestOnlyTheNameIsLeft(t *testing.T) {
+	t.Parallel()
+	objecttest.NothingIsLeft(t, subject)
+}
+
+func TestForeignAndNewerObjectsAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	objecttest.ForeignIsLeftAlone(t, subject)
+}
+
+func TestARefusedTryWritesNothing(t *testing.T) {
+	t.Parallel()
+	objecttest.ARefusedTryWritesNothing(t, subject)
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	objecttest.Server(t, subject)
 }

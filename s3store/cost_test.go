@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
@@ -20,29 +21,28 @@ import (
 type meter struct {
 	s3.HTTPClient
 	counts *recordtest.Counts
-	sum    *[3]atomic.Int64 // writes and lists, reads, deletes
+	sum    *[5]atomic.Int64 // writes and lists, reads, deletes; writes and lists, and reads, of sweeps, which come at any time
 }
 
 func (m meter) Do(r *http.Request) (*http.Response, error) {
-	kind := "read"
-	switch {
-	case r.Method == http.MethodPut:
-		m.sum[0].Add(1)
-		kind = "write"
-	case r.Method == http.MethodDelete:
-		m.sum[2].Add(1)
-		kind = "delete"
-	case r.URL.Query().Has("list-type"):
-		m.sum[0].Add(1)
-		kind = "list"
-	default:
-		m.sum[1].Add(1)
-	}
 	_, rest, _ := strings.Cut(r.URL.Query().Get("prefix")+r.URL.Path, "test-")
-	of, known := map[string]string{"n": "record", "j": "note", "s": "session", "c": "calls", "t": "trial"}[strings.Split(rest+"//", "/")[1]]
+	of, known := map[string]string{"n": "record", "j": "note", "s": "session", "c": "calls", "t": "trial", "w": "sweep"}[strings.Split(rest+"//", "/")[1]]
 	if !known {
 		of = "all"
 	}
+	kind, at := "read", 1
+	switch {
+	case r.Method == http.MethodPut:
+		kind, at = "write", 0
+	case r.Method == http.MethodDelete:
+		kind, at = "delete", 2
+	case r.URL.Query().Has("list-type"):
+		kind, at = "list", 0
+	}
+	if of == "all" || of == "sweep" {
+		at += 3
+	}
+	m.sum[at].Add(1)
 	m.counts.Add(kind + " " + of)
 	return m.HTTPClient.Do(r)
 }
@@ -63,7 +63,7 @@ func metered(t *testing.T, addr string, o *Options, m meter) *Store {
 func TestALockCostsSoManyRequests(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedS3(t), apart()
-	var sum [3]atomic.Int64
+	var sum [5]atomic.Int64
 	m := meter{counts: &recordtest.Counts{}, sum: &sum}
 	a := closing(t, metered(t, addr, o, m))
 	cost := func(what, want string, f func()) {
@@ -111,6 +111,28 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 		}
 		p.Close()
 	})
+	for what, want := range map[string]string{"a sweep": "2 writes and lists, 1 reads", "a look whose turn it is": "0 writes and lists, 1 reads"} {
+		p := apart()
+		if what != "a sweep" { // another has just done it
+			other := closing(t, storeOn(t, addr, p)).b
+			if err := other.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for range other.Sweep(t.Context(), time.Hour) {
+			}
+		}
+		b := closing(t, metered(t, addr, p, meter{counts: m.counts, sum: new([5]atomic.Int64)})).b
+		if err := b.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b.Finish()
+		sum := b.server.client.Options().HTTPClient.(meter).sum
+		for range b.Sweep(t.Context(), time.Hour) {
+		}
+		if got := fmt.Sprintf("%d writes and lists, %d reads", sum[3].Load(), sum[4].Load()); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
 	ids := a.Sessions()
 	cost("a renewal", "1 writes and lists, 1 reads", func() {
 		if _, err := a.b.Renew(t.Context(), ids[0]); err != nil {
@@ -124,6 +146,6 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	addr, o := testserver.SharedS3(t), apart()
 	counts := &recordtest.Counts{}
 	recordtest.Crowd(t, recordtest.CrowdSize(30), counts, func(t *testing.T) store.Store {
-		return metered(t, addr, o, meter{counts: counts, sum: new([3]atomic.Int64)})
+		return metered(t, addr, o, meter{counts: counts, sum: new([5]atomic.Int64)})
 	})
 }

@@ -17,103 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Each is a process of its own, which has seen nothing before: the server's time tells that the holder is dead.
-func TestACronOfTriesGetsWhatADeadProcessHeld(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedS3(t), apart()
-	link := testserver.NewLink(t, addr)
-	dead := closing(t, storeOn(t, link.Addr(), o))
-	c := storetest.Mutex(me, "nightly")
-	c.TTL = object.MinTTL
-	storetest.MustHold(t, dead, c)
-	link.Cut() // nothing of it is heard any more
-	refused := 0
-	until(t, "a try is granted", func() bool {
-		s := storeOn(t, addr, o)
-		defer s.Close()
-		try := storetest.Mutex(store.NewProcess(), "nightly")
-		try.Try, try.TTL = true, object.MinTTL
-		a := storetest.MustAsk(t, s, try)
-		if !a.Granted {
-			refused++
-		}
-		return a.Granted
-	})
-	if refused == 0 {
-		t.Error("it was granted while the other held it")
-	}
-}
-
-// Sessions and notes go with their use; of a name its object stays.
-func TestOnlyTheNameIsLeft(t *testing.T) {
-	t.Parallel()
-	addr, o := testserver.SharedS3(t), apart()
-	a, b := storeOn(t, addr, o), storeOn(t, addr, o)
-	h := storetest.MustHold(t, a, storetest.Mutex(me, "a/b ü"))
-	w := storetest.Mutex(store.NewProcess(), "a/b ü")
-	storetest.MustAsk(t, b, w)
-	if r := a.ReleaseAll(t.Context(), []store.Hold{h})[0]; r != nil {
-		t.Fatal(r)
-	}
-	until(t, "it is granted", func() bool { return storetest.MustAsk(t, b, w).Granted })
-	if r := b.ReleaseAll(t.Context(), []store.Hold{{Name: w.Name, ID: w.ID}})[0]; r != nil {
-		t.Fatal(r)
-	}
-	a.Close()
-	b.Close()
-	left := newBackendOn(t, addr, o)
-	defer left.Close()
-	var all []string
-	for l, err := range left.server.List(t.Context(), left.Prefix, 1) { // one a page
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, strings.TrimPrefix(l.Key, left.Prefix))
-	}
-	if len(all) != 1 || all[0] != "n/a%2Fb%20%C3%BC.lock" {
-		t.Errorf("left: %q", all)
-	}
-}
-
-func TestForeignAndNewerObjectsAreLeftAlone(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	storetest.MustHold(t, s, storetest.Mutex(me, "warm"))
-	for name, c := range map[string]struct {
-		value string
-		want  error
-	}{
-		"a": {"nonsense", store.ErrCorrupt},
-		"b": {`{"v":99,"name":"Yg=="}` + "\nx", store.ErrUnsupported},
-		"c": {`{"v":1,"name":"Yg=="}` + "\nx", store.ErrCorrupt}, // of another name
-		"d": {`{"v":1,"name":"ZA=="}` + "\n\x7fnewer", store.ErrUnsupported},
-		"e": {`{"v":1,"name":"ZQ=="}`, store.ErrCorrupt},
-	} {
-		key := s.b.Prefix + "n/" + name + ".lock"
-		if _, what, err := s.b.server.Put(t.Context(), key, []byte(c.value), ""); what != object.Done {
-			t.Fatal(err)
-		}
-		if _, err := s.Ask(t.Context(), storetest.Mutex(me, name)); !errors.Is(err, c.want) || !strings.Contains(err.Error(), `"`+name+`"`) {
-			t.Errorf("%s: ask: %v, want %v with the name", name, err, c.want)
-		}
-		if o, err := s.b.server.Get(t.Context(), key); err != nil || string(o.Body) != c.value {
-			t.Errorf("%s is not what it was: %s, %v", name, o.Body, err)
-		}
-	}
-	fine, wrong := 0, 0
-	for st, err := range s.List(t.Context(), "") {
-		switch {
-		case err == nil && st.Name == "warm":
-			fine++
-		case errors.Is(err, store.ErrCorrupt), errors.Is(err, store.ErrUnsupported):
-			wrong++
-		}
-	}
-	if fine != 1 || wrong < 4 { // of "c" the name is another's
-		t.Errorf("%d names listed and %d told as not ours", fine, wrong)
-	}
-}
-
 // withUsers is a server with a user who has the rights that the package comment lists, and one who has none.
 func withUsers(t *testing.T) string {
 	t.Helper()
@@ -219,35 +122,6 @@ func TestAMissingBucketIsReported(t *testing.T) {
 	}
 }
 
-// Nothing is written for a try that is refused, nor by looking.
-func TestARefusedTryWritesNothing(t *testing.T) {
-	t.Parallel()
-	s := newShared(t)
-	storetest.MustHold(t, s, storetest.Mutex(me, "a"))
-	s.b.Finish()
-	etags := func() string {
-		all := ""
-		for l, err := range s.b.server.List(t.Context(), s.b.Prefix+"n/", 1000) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			all += l.Key + l.Version
-		}
-		return all
-	}
-	before := etags()
-	try := storetest.Mutex(me, "a")
-	try.Try = true
-	for range 3 {
-		if storetest.MustAsk(t, s, try).Granted {
-			t.Fatal("two hold it")
-		}
-	}
-	if after := etags(); after != before {
-		t.Errorf("%s, and before %s", after, before)
-	}
-}
-
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	s := closing(t, storeOn(t, "127.0.0.1:1", nil)) // nobody is there
 	ok := storetest.Mutex(me, "a")
@@ -280,29 +154,5 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	defer cancel()
 	if _, err := s.Ask(ctx, ok); err == nil || store.Definite(err) {
 		t.Errorf("with no server there: %v, want it indeterminate", err)
-	}
-}
-
-// A conditional delete is one of what was read, whatever is there now.
-func TestANewerVersionIsNotDeleted(t *testing.T) {
-	t.Parallel()
-	b := newShared(t).b
-	key := b.Prefix + "n/a.lock"
-	first, _, err := b.server.Put(t.Context(), key, []byte("first"), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, _, err := b.server.Put(t.Context(), key, []byte("second"), first.Version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, version := range []string{first.Version, second.Version, second.Version} {
-		if err := b.server.Delete(t.Context(), key, version); err != nil {
-			t.Fatal(err)
-		}
-		o, err := b.server.Get(t.Context(), key)
-		if err != nil || (string(o.Body) == "second") != (version == first.Version) {
-			t.Errorf("%q is there once %s was deleted: %v", o.Body, version, err)
-		}
 	}
 }

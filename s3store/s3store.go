@@ -10,35 +10,40 @@
 //	s/SESSION           a session: its TTL, and how often it was renewed
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial, for a moment
+//	w/sweep             who has swept last
 //
-// A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like
-// that, the first 100 and a hash. The line has v, the version of the format; name, in base64; rev, a new random
-// value for each write, so that no two have the same ETag; idle; and taken, the notes that are in the record and
-// may still be below j/. The writer of a record deletes these afterwards. A process that ends a session, or
-// finds it expired, deletes it. Leftovers of crashes are deleted by the sweep of another process a day later.
+// A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
+// and a hash. The line has v, the version of the form; name, in base64; rev, which each write draws anew, so that no two have the
+// same ETag; idle; and taken, the notes that are in the record and may be below j/ still. Whoever writes a record deletes these
+// after it. Who ends a session deletes it, and so does who finds it over. What crashes have left is deleted a day later, by a sweep: of all processes one
+// lists what is below the prefix, once an hour.
 //
 // # Guarantees
 //
-// Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of
-// package [github.com/holdfast-go/holdfast/store] says. There is no minimum hold and no lock delay: the server
-// returns its time to the second, and they could end early. S3 has no notifications: waiters poll, in growing
-// pauses.
+// Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of package
+// [github.com/holdfast-go/holdfast/store] says. S3 notifies nobody that asks: waiters poll, in growing pauses.
+//
+// A minimum hold and a lock delay are counted by the server's time, of which an answer tells the second, or one of up to two seconds before; and
+// the clocks of its machines may be a second apart. So three seconds are added to each. Neither ends early, and both may end six
+// seconds late.
 //
 // A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was
 // no object. A claim whose write is refused leaves a note, an object of its own that conflicts with no other
 // write. Each request is sent once, whatever the client's settings: package store/record resolves unanswered
 // ones.
 //
-// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait. It
-// renews a session once for all of its claims, by a write that depends on the one before. S3 has no TTLs for
-// objects. So a process that meets an entry reads its session, and judges it by the server's own time: the
-// Last-Modified of the session, and the Date of the answer. It need not have seen the session before: a process
-// that tries once and ends, as from cron, gets the name of a dead process as soon as that has expired. A process
-// that finds a session expired closes it, by a write that is refused if it was renewed meanwhile, before any of
-// its names is granted. Both times are truncated to the second. So TTLs are whole seconds, the least is five,
-// and a holder counts three seconds less than its TTL: one for each time, and one for the clocks of the many
-// machines that answer for S3, which must not differ by more than that. A server without these times in its
-// answers is refused: by its own clock, a process that tries once would never get the name of a dead process.
+// A process has one session for each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
+// once for all of its claims, by a write that depends on the one before. S3 has no TTLs for objects. So whoever meets an entry asks for its session,
+// and judges it by the server's own time: the Last-Modified of the session, and the Date of the answer. Nobody has to
+// have seen it before: a process that tries once and ends, as from cron, gets what a dead process held as soon as its time is over.
+// Who finds it over closes it, by a write that is refused if it was renewed meanwhile, before anybody is granted what it kept. Both times
+// are cut to the second. So TTLs are whole seconds, the least is five, and a holder counts three seconds less than its TTL: one for
+// each time, and one for the clocks of the many machines that answer for S3, of which none may be further from another than that.
+//
+// A server of which the answers lack one of these times is used, too. A session is over there once it was seen unchanged for its TTL, by the clock
+// of who asks. So a try of a process that has not seen the holder alive, as from cron, watches until it has: a third of the holder's TTL as a rule,
+// and its whole TTL if the holder has died; then it has the name. Without Date a minimum hold and a lock delay are refused, and so is each write of a
+// name that has one. Nothing is swept: what crashes leave stays until somebody uses its name.
 //
 // Tokens of a name increase while its object exists, and after that while the server's clock is not behind the
 // newest one.
@@ -116,6 +121,7 @@ type backend struct {
 var _ interface {
 	record.Backend
 	record.Peeker
+	record.Sweeper
 } = (*backend)(nil)
 
 // New returns a Store in the bucket, which must be there. The client stays the caller's. Its retries and its settings of
@@ -164,9 +170,6 @@ func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) 
 // it is unknown.
 func atomically(server string) bool { return server == "AmazonS3" }
 
-// tooCoarse is why there is neither a minimum hold nor a lock delay: each would begin at a time that is up to two seconds old.
-const tooCoarse = "the server tells its time to the second, and may tell an older one: it could end two seconds early"
-
 // Describe implements [record.Backend].
 func (b *backend) Describe() store.Description {
 	return store.Description{
@@ -175,8 +178,8 @@ func (b *backend) Describe() store.Description {
 		Loses: "nothing that was answered; a server whose clock is set forward, or machines of it whose clocks are more than a second apart, " +
 			"can end a lease early for others",
 		Forgets: []store.Accident{store.AccidentWipe, store.AccidentClockStep},
+		Unsure:  "if the server's answers tell no time (Date, Last-Modified): holders are watched then by the clock of who asks",
 		Crash:   store.CrashTTL,
-		Lacks:   map[store.Promise]string{store.PromiseMinHold: tooCoarse, store.PromiseLockDelay: tooCoarse},
 	}
 }
 

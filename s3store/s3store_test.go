@@ -52,12 +52,6 @@ func storeOn(t testing.TB, addr string, o *Options) *Store {
 // apart is a prefix that nobody else uses.
 func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String()} }
 
-// newShared returns a Store on the shared server, closed when the test ends.
-func newShared(t testing.TB) *Store {
-	t.Helper()
-	return closing(t, storeOn(t, testserver.SharedS3(t), apart()))
-}
-
 func closing(t testing.TB, s *Store) *Store {
 	t.Cleanup(func() { s.Close() })
 	return s

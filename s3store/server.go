@@ -109,10 +109,13 @@ func (b *server) Delete(ctx context.Context, key, etag string) error {
 	return b.failed(err)
 }
 
-// List yields the keys with a prefix in their order, without their bodies. An error is the last that it yields.
-func (b *server) List(ctx context.Context, prefix string, most int) iter.Seq2[object.Object, error] {
+// List yields the keys with a prefix that come after one, in their order, without their bodies. An error is the last that it yields.
+func (b *server) List(ctx context.Context, prefix, after string, most int) iter.Seq2[object.Object, error] {
 	return func(yield func(object.Object, error) bool) {
 		in := &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: &prefix, MaxKeys: aws.Int32(int32(most))}
+		if after != "" {
+			in.StartAfter = &after
+		}
 		for {
 			r, err := b.client.ListObjectsV2(ctx, in, once)
 			if err != nil {

@@ -18,12 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted.
+// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted. What the trial finds
+// besides is tested in package objecttest.
 func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 	t.Parallel()
-	last := func(r *http.Request, n int) bool { // what comes when so many writers have been there
-		return r.Method == http.MethodPut && n > 4
-	}
 	for what, c := range map[string]struct {
 		f   *fake
 		why string
@@ -33,9 +31,7 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 		"it makes what is not there": {&fake{ignores: func(r *http.Request) bool {
 			return r.Header.Get("If-Match") != "" && strings.HasSuffix(r.URL.Path, "-none")
 		}}, "was not there"},
-		"it tells no Date":          {&fake{spoils: func(_ *http.Request, h http.Header) { h["Date"] = nil }}, "Date"},
-		"it tells no Last-Modified": {&fake{spoils: func(_ *http.Request, h http.Header) { h.Del("Last-Modified") }}, "Last-Modified"},
-		"it has two clocks":         {&fake{written: func(at time.Time) time.Time { return at.Add(-time.Hour) }}, "two clocks"},
+		"it has two clocks": {&fake{written: func(at time.Time) time.Time { return at.Add(-time.Hour) }}, "two clocks"},
 		"a rule deletes objects": {&fake{spoils: func(r *http.Request, h http.Header) {
 			if r.Method == http.MethodPut {
 				h.Set("x-amz-expiration", `expiry-date="Fri, 21 Dec 2029 00:00:00 GMT", rule-id="all"`)
@@ -57,36 +53,29 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 			}
 		})
 	}
-	// One condition is heeded by who comes late, and not by those who come at once.
-	for _, header := range []string{"If-None-Match", "If-Match"} {
-		t.Run("it heeds no "+header+" of those that come at once", func(t *testing.T) {
-			t.Parallel()
-			n := 0
-			f := &fake{ignores: func(r *http.Request) bool {
-				if r.Header.Get(header) == "" {
-					return false
-				}
-				n++
-				return !last(r, n)
-			}}
-			if err := f.on(t).Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "at once") {
-				t.Errorf("%v, want an ErrUnsupported", err)
+}
+
+// It is used, and the check says what that costs.
+func TestAServerThatTellsNoTimeIsUsed(t *testing.T) {
+	t.Parallel()
+	for what, spoils := range map[string]func(*http.Request, http.Header){
+		"no Date":          func(_ *http.Request, h http.Header) { h["Date"] = nil },
+		"no Last-Modified": func(_ *http.Request, h http.Header) { h.Del("Last-Modified") },
+	} {
+		b := (&fake{spoils: spoils}).on(t)
+		if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")}); err != nil || !out.Done {
+			t.Errorf("%s: a swap: %+v, %v", what, out, err)
+		}
+		told := false
+		for _, f := range b.Check(t.Context()) {
+			if f.Err != nil {
+				t.Errorf("%s: %s: %v", what, f.About, f.Err)
 			}
-		})
-		t.Run("it heeds no "+header+" of who comes late", func(t *testing.T) {
-			t.Parallel()
-			n := 0
-			f := &fake{ignores: func(r *http.Request) bool {
-				if r.Header.Get(header) == "" {
-					return false
-				}
-				n++
-				return last(r, n)
-			}}
-			if err := f.on(t).Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "must fail") {
-				t.Errorf("%v, want an ErrUnsupported", err)
-			}
-		})
+			told = told || f.About == "clock" && f.Warning && strings.Contains(f.Found, "TTL")
+		}
+		if !told {
+			t.Errorf("%s: the check does not say that tries take long", what)
+		}
 	}
 }
 

@@ -10,6 +10,14 @@ type Description struct {
 	Tick           time.Duration // TTLs are rounded up to a multiple of this; 0 if there are no TTLs
 	MaxBlock       int           // the most tokens that a grant draws; 0: MaxBlock
 
+	// Unsure says when a try may have to watch those who hold a name for up to their TTL before it says that they do (Answer.Unsure),
+	// as the store has no clock to tell whether they have died; empty: never.
+	Unsure string
+
+	// Late is by how much a minimum hold and a lock delay may end later than was asked for, besides the time of some requests, as the
+	// server's own time is known no better. They do not end early.
+	Late time.Duration
+
 	// InProcess says that the store lives in this process: its calls never
 	// block, and its clock is the process's own, which stops while the machine
 	// is suspended.

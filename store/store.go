@@ -355,7 +355,12 @@ type Answer struct {
 	Holders []Entry       // the holds that block, at most MaxHolders of them
 	Holding int           // how many block
 	Waiting int           // how many wait ahead
-	Until   time.Duration // until the earliest end of what blocks: an expiry, a minimum hold, a lock delay; 0: unknown
+	Until   time.Duration // until the earliest end of what blocks: an expiry, a minimum hold, a lock delay; 0: not known
+
+	// Unsure says, of the refusal of a Try, that some of what blocks may have died long ago: the store has no clock but that of this process, so it has
+	// to watch for so long still, at most, until it knows. It watches by being asked: now and then, and once more after that. 0: what blocks
+	// lives, as far as can be known. A Poll does not tell it.
+	Unsure time.Duration
 }
 
 // MaxHolders is how many holders an Answer names at most.

@@ -234,6 +234,12 @@ func promises(d store.Description) [][2]string {
 		{"loses", loses},
 		{"tokens", tokens},
 	}
+	if d.Unsure != "" {
+		all = append(all, [2]string{"a try", "can take as long as the holder's TTL to be refused " + d.Unsure})
+	}
+	if d.Late > 0 {
+		all = append(all, [2]string{"minimum hold", fmt.Sprintf("ends up to %v late, never early; so does a lock delay", d.Late)})
+	}
 	if len(d.Forgets) > 0 {
 		var accidents []string
 		for _, a := range d.Forgets {

@@ -19,6 +19,7 @@ import (
 func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.LeaseSet, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	whole := ctx
 	if d := j.asksFor(); d > 0 {
 		ctx, cancel = context.WithDeadline(ctx, j.since().Add(d))
 		defer cancel()
@@ -30,6 +31,10 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 	done := make(chan result, 1)
 	go func() {
 		leases, err := j.askOn(ctx, locks)
+		if held := (*holdfast.HeldError)(nil); j.try && j.wait == 0 && errors.As(err, &held) && errors.Is(err, context.DeadlineExceeded) { //mutant:cmd-try-watches
+			// The store has answered, and has to watch who holds until it is sure: that is no silence.
+			leases, err = j.ask(whole, locks)
+		}
 		done <- result{leases, err}
 	}()
 	for {

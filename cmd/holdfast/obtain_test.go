@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/memstore"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The lock is granted when the signal was taken, and before it can have ended the
@@ -106,6 +108,68 @@ func TestAStoreThatRecoversInTimeIsAskedAgain(t *testing.T) {
 			}
 			if leases != nil {
 				_ = leases.Release()
+			}
+		})
+	}
+}
+
+// A doubting store is not sure for a while whether those live for whom it refuses, as one without a clock.
+type doubting struct {
+	*memstore.Store
+	sure time.Time
+}
+
+func (s doubting) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.Store.Ask(ctx, c)
+	if err == nil && !a.Granted && c.Try {
+		a.Unsure = max(time.Until(s.sure), 0)
+	}
+	return a, err
+}
+
+// How long a store may be silent bounds no try that was answered and is not sure: else a job from cron would never have what a dead holder had.
+func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
+	for what, c := range map[string]struct {
+		j    job
+		dies bool
+		over time.Duration
+	}{
+		"who holds has died":    {job{try: true}, true, 30 * time.Second},
+		"who holds lives":       {job{try: true}, false, 30 * time.Second},
+		"-w says for how long":  {job{try: true, waits: true, wait: duration(10 * time.Second)}, false, 10 * time.Second},
+		"several names are one": {job{try: true, names: []string{"a", "b"}}, true, 30 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			mem, start := memstore.New(), time.Now()
+			held, err := opened(t, mem, nil).Mutex("a").TryLock(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.dies {
+				time.AfterFunc(29*time.Second, func() { held.Release() }) // it is found out then
+			}
+			j := c.j
+			j.where, j.begun, j.conflict = "memory", start, exitHeld
+			if j.names == nil {
+				j.names = []string{"a"}
+			}
+			locks, err := holdfast.New(doubting{mem, start.Add(30 * time.Second)}, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locks.Close()
+			leases, err := j.acquire(locks, nil)
+			if took := time.Since(start); (err == nil) != c.dies || took < c.over-time.Second || took > c.over+time.Second {
+				t.Errorf("%s: %v after %v, want it after %v", what, err, took, c.over)
+			}
+			if end := (*exitError)(nil); err != nil && (!errors.As(err, &end) || end.code != exitHeld) {
+				t.Errorf("%s: %v, want that it is held", what, err)
+			}
+			if leases != nil {
+				_ = leases.Release()
+			}
+			if !c.dies {
+				held.Release()
 			}
 		})
 	}

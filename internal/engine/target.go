@@ -89,13 +89,19 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 	return l, r.failed(err) //mutant:wait-given-up-told
 }
 
-// Try takes the target if it is granted at once.
+// Try takes the target if it is granted at once. Where the store is not sure that those who hold it live, it is asked until it is.
 func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	if again, err := w.begin(ctx); again != nil || err != nil {
 		return again, err
 	}
 	defer w.l.e.work.Done()
-	return w.try(ctx, w.l.e.stamp(w.l.s), func(r *refused) HeldError { return w.refusal(&r.answer, r.when, nil) })
+	r := newRequest(ctx, w, w.l.e.stamp(w.l.s), nil)
+	r.claim.Try = true
+	l, err := r.ask(ctx)
+	if l == nil && err == nil {
+		l, err = r.watch(ctx)
+	}
+	return r.tried(l, err, func(r *refused) HeldError { return w.refusal(&r.answer, r.when, nil) })
 }
 
 // try asks once. refusal makes the error of a refusal.
@@ -103,6 +109,12 @@ func (w *Target) try(ctx context.Context, began clock.Instant, refusal func(*ref
 	r := newRequest(ctx, w, began, nil)
 	r.claim.Try = true
 	l, err := r.ask(ctx)
+	return r.tried(l, err, refusal)
+}
+
+// tried is what comes of a try that was answered so.
+func (r *request) tried(l *Lease, err error, refusal func(*refused) HeldError) (*Lease, error) {
+	w := r.w
 	switch {
 	case l != nil:
 		w.l.e.queues.keep(w, l.hold, nil)

@@ -20,6 +20,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	if err := s.checkClaim(&c); err != nil {
 		return store.Answer{}, err
 	}
+	s.lengthen(&c)
 	m := s.enter(c.Name, c.ID, true)
 	defer s.exit(m)
 	a, known, err := s.known(m, &c)
@@ -69,6 +70,17 @@ func (s *Store) checkClaim(c *store.Claim) error {
 	return nil
 }
 
+// lengthen adds to what is counted by the server's time what that may be off by. It may have been told too early as the name was granted, or
+// as the hold was found to have expired, and late as somebody asks whether it is over.
+func (s *Store) lengthen(c *store.Claim) {
+	if c.MinHold > 0 {
+		c.MinHold += s.traits.Age //mutant:record-minimum-hold-by-an-old-time
+	}
+	if c.LockDelay > 0 {
+		c.LockDelay += s.traits.Age //mutant:record-lock-delay-by-an-old-time
+	}
+}
+
 // An asking is an ask on its way: what keeps its claim, and what the last run of it has found in the record.
 type asking struct {
 	op
@@ -90,6 +102,9 @@ type asking struct {
 // asked for before, in whichever session, is what the record says it is (law 1).
 func (k *asking) apply(v *view) (change queue.Change, err error) {
 	c := k.c
+	if v.untimed && (c.MinHold > 0 || c.LockDelay > 0) { //mutant:record-claims-by-no-time
+		return change, errUntimed()
+	}
 	k.a, k.in, k.there, k.owner, k.asked = store.Answer{}, session.ID{}, false, "", false
 	k.a, change, err = v.q.Ask(v.now, c.Name, c)
 	k.ahead = k.a.Waiting
@@ -99,6 +114,10 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	case c.Waits: // the ask that follows finds out whether the holders live //mutant:record-who-waits-asks-twice
 	case c.Try || !crowd:
 		v.refuse(c)
+		if c.Try { // who has died among those that wait is watched together with the holders
+			k.a.Unsure = v.unsure()         //mutant:record-try-is-sure
+			v.all = v.all || k.a.Unsure > 0 //mutant:record-waiters-are-watched
+		}
 	case v.stored[c.ID]:
 		v.again = append(v.again, c.ID)
 	}

@@ -46,7 +46,7 @@ type Record struct {
 	More  bool // there are notes that Inbox lacks
 
 	// Now is a moment on the server's clock, in microseconds since 1970: at most
-	// what that clock showed when this answer was made. 0: not known.
+	// what that clock showed when this answer was made. 0: not known. In what List yields it may be left out.
 	Now int64
 }
 
@@ -123,9 +123,15 @@ type Traits struct {
 	// Notifies says that Listen works. Without it waiters poll.
 	Notifies bool
 
-	// Clock says that Load always returns Record.Now. Without it there is no lock delay, and
-	// a minimum hold needs a session of its own.
+	// Clock says that Load tells Record.Now. Without it there is no lock delay, and a
+	// minimum hold takes a session of its own. A server of which one answer tells no time, or none does, is used for what needs
+	// none: a claim with a minimum hold or a lock delay is refused as ErrUnsupported then, and so is each write of a record that has one.
 	Clock bool
+
+	// Age is by how much two times that Load tells may be further apart, or nearer, than their answers were: how old such a time may
+	// be, with what the clocks of several machines differ by that answer for one server. A minimum hold and a lock delay are kept for so
+	// much longer, so that neither ends early. 0: by no more than a request takes.
+	Age time.Duration
 
 	// MaxRecord is how many bytes Data may have.
 	MaxRecord int
@@ -180,10 +186,10 @@ type Named struct {
 //     for byte: zero bytes, bytes that are no UTF-8, slashes, dots, trailing spaces.
 //  5. Names that differ in one byte, in letter case, or in trailing zeros or spaces
 //     are different names.
-//  6. Where the record and the inbox are read in two requests, the inbox is read first (law 11): a note that is
-//     in neither was never there or is part of the Data.
-//  7. With Clock, Now of every Load is above 0, never ahead of the server's clock, and
-//     at most some seconds behind it.
+//  6. Where the record and the inbox are read in two requests, the inbox is read first
+//     (law 11): a note that is in neither was never there or is taken in by the Data.
+//  7. With Clock, Now of every Load is above 0 if the server tells its time, never ahead of the server's clock, and
+//     at most some seconds behind it. It goes on as our clock does, but for Age.
 //
 // Swapping
 //
@@ -301,8 +307,15 @@ type NameWatcher interface {
 	WatchRecord(ctx context.Context, name string, changed func()) (stop func(), err error)
 }
 
-// A Peeker is a Backend that can read the record or the inbox alone, if that costs less than Load. Both
-// methods return what Load would.
+// A Sweeper is a Backend for which a listing of all costs so much that the processes take turns with it.
+type Sweeper interface {
+	// Sweep yields what List with unwritten does, or nothing if a process has done that lately. A sweep that the caller has broken off goes on where it
+	// was, with the next turn. A store calls it each minute.
+	Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[Named, error]
+}
+
+// A Peeker is a Backend that reads the record and the inbox in requests of their own. It tells one without
+// the other where that costs less than Load. Both tell what Load would.
 type Peeker interface {
 	// Peek is Load without the inbox.
 	Peek(ctx context.Context, name string) (Record, error)

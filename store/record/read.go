@@ -14,7 +14,8 @@ func (s *records) ready(ctx context.Context, n *name) error {
 	if err := s.void(ctx, n); err != nil {
 		return err
 	}
-	if !n.usable() || !n.now.fresh && slices.ContainsFunc(n.doing, func(o *op) bool { return o.insists || o.looks }) {
+	old := s.traits.Clock && !n.now.fresh && !s.clockKnown() //mutant:record-writes-by-a-clock-of-long-ago
+	if old || !n.usable() || !n.now.fresh && slices.ContainsFunc(n.doing, func(o *op) bool { return o.insists || o.looks }) {
 		if err := s.begin(ctx, n); err != nil {
 			return err
 		}
@@ -161,8 +162,7 @@ func wholly(v *view) { v.all = true }
 // viewOf is the view of a record; ask says for which entries it matters whether they
 // are alive.
 func (s *records) viewOf(ctx context.Context, at string, r *Record, ask func(*view)) (*view, error) {
-	a, err := s.apply(ctx, at, r, []*op{{apply: func(v *view) (queue.Change, error) {
-		v.reads = true
+	a, err := s.apply(ctx, at, r, []*op{{reads: true, apply: func(v *view) (queue.Change, error) {
 		ask(v)
 		return queue.Change{}, nil
 	}}})
@@ -192,12 +192,18 @@ func (s *records) apply(ctx context.Context, at string, rec *Record, batch []*op
 			return nil, err
 		}
 		v.name, v.of, v.notes, v.traits, v.reportsEnd = at, rec, parseInbox(rec.Inbox), &s.traits, s.reportsEnd
+		v.doubt = s.sessions.Doubt
+		v.reads = len(batch) > 0 && !slices.ContainsFunc(batch, func(o *op) bool { return !o.reads })
+		v.untimed = s.traits.Clock && !s.clockHeard(2*clockTrusted)
 		v.learn(s.sessions.Known)
 		v.comes = len(batch) > 0 && !slices.ContainsFunc(batch, func(o *op) bool { return !o.asks || o.again && !o.looks }) //mutant:record-comes-and-gives-back
 		v.lately = v.passedOn((s.sessions.Trusted() / 4).Microseconds(), s.present().Clock)
 		before := v.neighbors()
 		v.settle()
 		a := &applied{view: v, results: make([]error, len(batch))}
+		if err := v.counts(); err != nil {
+			return nil, err
+		}
 		granted, taken := v.takeIn()
 		were := slices.Clone(v.q.Entries)
 		for i, o := range batch {

@@ -92,6 +92,7 @@ type op struct {
 	again   bool            // … of a claim that may be in the record
 	claim   *store.Claim    // of an ask that may wait: it may be left as a note
 	short   *session.Session
+	reads   bool     // nothing is to be written
 	insists bool     // its claim is to be in the record: a note is not enough
 	ahead   int      // how many were ahead of it, by apply
 	looks   bool     // it finds out whether its claim is in the record, and does no more
@@ -167,11 +168,14 @@ const (
 	clockTrusted = time.Minute
 )
 
-// clockKnown reports whether the server has returned its clock recently.
-func (s *records) clockKnown() bool {
+// clockKnown reports whether the server has told its clock of late.
+func (s *records) clockKnown() bool { return s.clockHeard(clockTrusted) }
+
+// clockHeard reports whether the server has told its clock no longer ago than that.
+func (s *records) clockHeard(ago time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.clockAt != 0 && store.Now() < s.clockAt.Add(clockTrusted) //mutant:record-clock-is-old
+	return s.clockAt != 0 && store.Now() < s.clockAt.Add(ago) //mutant:record-clock-is-old
 }
 
 // hear notes the server's clock in an answer that arrived at an instant.

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -36,8 +37,10 @@ type view struct {
 	all     bool                         // it matters of all entries whether they live
 	asks    bool                         // it matters of the first that ask the holders to give up
 	reads   bool                         // nothing is to be written
-	comes   bool                         // every operation is a new ask, or looks for its note
-	lately  int64                        // claims granted since then count as recent, see passedOn
+	untimed bool                         // the server tells no time, though it should
+	doubt   func(session.ID) time.Duration
+	comes   bool  // nobody does anything but come, or look for its note
+	lately  int64 // who was granted since then was so a moment ago, see passedOn
 }
 
 // A mark says up to which number the notes of a session are void, or were taken in.
@@ -113,12 +116,46 @@ func (v *view) passedOn(moment, present int64) int64 {
 		e := &v.q.Entries[i]
 		passed, waits = passed || e.Since > since, waits || !e.Granted
 	}
-	if passed && waits && v.traits.Clock && (v.comes || !v.traits.Notifies) { //mutant:record-lately-alone
+	if passed && waits && v.traits.Clock && !v.untimed && (v.comes || !v.traits.Notifies) { //mutant:record-lately-alone
 		if v.now.Clock-present <= moment { // else it was set back: a grant from before lies in the future //mutant:record-lately-by-a-clock-set-back
 			return since
 		}
 	}
 	return math.MaxInt64
+}
+
+// errUntimed is why nothing can be counted.
+func errUntimed() error {
+	return fmt.Errorf("%w: a minimum hold and a lock delay are counted by the server's time, and its answers tell none", store.ErrUnsupported)
+}
+
+// counts finds what is counted by the server's time where that is not told: who writes such a record would begin or end it by a time of
+// its own. A reading is for people, and goes by the clock of this host.
+func (v *view) counts() error {
+	if !v.untimed || v.reads { //mutant:record-reads-are-refused
+		return nil
+	}
+	for i := range v.q.Entries {
+		if e := &v.q.Entries[i]; e.MinHold > 0 || e.LockDelay > 0 { //mutant:record-counts-by-no-time
+			return errUntimed()
+		}
+	}
+	for i := range v.notes {
+		if c := &v.notes[i].claim; c.MinHold > 0 || c.LockDelay > 0 {
+			return errUntimed()
+		}
+	}
+	return nil
+}
+
+// unsure is for how long at most what blocks a claim that was refused has to be watched still until it is known whether it lives.
+func (v *view) unsure() (most time.Duration) {
+	for i := range v.q.Entries {
+		if e := &v.q.Entries[i]; e.Expires > v.now.Clock {
+			most = max(most, v.doubt(v.in[e.ID]))
+		}
+	}
+	return most
 }
 
 // isLeft reports whether it is left for later whether a holder lives: it was granted a moment ago. One that is dead and has a lock

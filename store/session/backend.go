@@ -36,7 +36,7 @@ const (
 	// ByOwnClock: there is no clock but one's own. Left reports a session as ended
 	// after it saw the session's record unchanged for its TTL on the monotonic
 	// clock of this process, and has then closed it by a conditional write. See
-	// [Unchanged], which does that. What a dead process held is free only for a process that has been there for
+	// [Unchanged], which does that, and [Doubter]. What a dead process held is free only for a process that has been there for
 	// that long: one that asks once and ends finds it taken each time.
 	ByOwnClock
 )
@@ -131,9 +131,17 @@ type Backend interface {
 	SessionTraits() Traits
 }
 
-// A Replaceable is a Backend whose server can be replaced by one that has forgotten some of its answers: a
-// promoted replica, or the server itself after a crash. The new server must not reuse the versions of its
-// records: a process may write on its old state before it learns of the change.
+// A Doubter is a Backend that may have to watch a session until it knows whether that lives, as there is no clock but that of its process:
+// [Unchanged]. Until then Left is above 0.
+type Doubter interface {
+	// Doubt is for how long at most the session has to be watched still: asked about now and then, and once more after that. 0: this process knows
+	// whether it lives, or was not asked about it. It does no I/O.
+	Doubt(id ID) time.Duration
+}
+
+// A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that
+// was promoted, or the server itself after a crash. The versions of its records must not be used again by that one: a process may
+// write on what it knew before it is told.
 type Replaceable interface {
 	// Server returns a number that identifies the server that last answered a Begin or a Renew. It is 0 only before
 	// the first of these answers, and it stays the same as long as nothing can have been forgotten. It does no I/O,

@@ -131,8 +131,17 @@ func (s *Set) Ask(ctx context.Context, ids []ID) error {
 	return nil
 }
 
-// Saw notes a remaining time of a session that the server reported with another answer. An expired
-// session has not ended by that: Ask ends it.
+// Doubt is for how long at most a session has to be watched still until this process knows whether it lives; 0: it knows. See [Doubter].
+func (s *Set) Doubt(id ID) time.Duration {
+	d, ok := s.b.(Doubter)
+	if !ok || s.Own(id) != nil {
+		return 0
+	}
+	return d.Doubt(id)
+}
+
+// Saw notes that the server told, beside what it was asked for, for how long a session goes on. What has
+// expired is not over by that: Ask makes it so.
 func (s *Set) Saw(id ID, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

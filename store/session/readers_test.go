@@ -208,3 +208,35 @@ func TestItIsKnownForHowLongASessionHasEnded(t *testing.T) {
 		t.Errorf("of a session that ended an hour ago: %v, %v", left, known)
 	}
 }
+
+// Who has seen it change knows that it lives; who has seen it unchanged for its TTL has yet to close it.
+func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		owner, other, id := clockless(t)
+		set := session.NewSet(other, func() {})
+		doubt := func(want time.Duration) {
+			t.Helper()
+			if d := set.Doubt(id); d != want {
+				t.Fatalf("it is in doubt for %v, want %v", d, want)
+			}
+		}
+		doubt(0) // nobody has asked
+		leftIs(t, other, id, clocklessTTL)
+		doubt(clocklessTTL)
+		time.Sleep(time.Second)
+		doubt(clocklessTTL - time.Second)
+		time.Sleep(clocklessTTL - time.Second)
+		if d := set.Doubt(id); d <= 0 || d > time.Second {
+			t.Fatalf("it is in doubt for %v, and it has to be asked about once more", d)
+		}
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		leftIs(t, other, id, clocklessTTL)
+		doubt(0)
+		time.Sleep(time.Second)
+		leftIs(t, other, id, clocklessTTL-time.Second)
+		doubt(0)
+	})
+}

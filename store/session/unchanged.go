@@ -32,6 +32,8 @@ type sighting struct {
 	stamp string
 	since store.Instant
 	last  store.Instant // when it was last asked for
+	ends  store.Instant // when it was seen for its TTL
+	lived bool          // this process has seen it change
 }
 
 // forgotten is how long an unused session is remembered.
@@ -47,11 +49,11 @@ func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Durati
 			return nil, err
 		}
 		if stamp == "" {
-			u.forget(id)
+			u.Forget(id)
 			continue
 		}
 		// The stamp was written before it was read: its TTL has begun by now.
-		if left[i] = ttl - u.age(id, stamp); left[i] > 0 {
+		if left[i] = u.Seen(id, ttl, stamp); left[i] > 0 {
 			continue
 		}
 		closed, err := r.CloseSession(ctx, id, stamp) //mutant:session-passed-over-unclosed
@@ -62,28 +64,29 @@ func (u *Unchanged) Left(ctx context.Context, r Reader, ids []ID) ([]time.Durati
 			left[i] = ttl
 			continue
 		}
-		u.forget(id)
+		u.Forget(id)
 	}
 	return left, nil
 }
 
-// forget drops what was seen of a session that has ended.
-func (u *Unchanged) forget(id ID) {
+// Forget drops what was seen of a session that has ended.
+func (u *Unchanged) Forget(id ID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.seen, id) //mutant:session-ended-is-kept
 }
 
-// age is for how long the stamp was seen unchanged.
-func (u *Unchanged) age(id ID, stamp string) time.Duration {
+// Seen notes that a session was read with this stamp, and returns for how long it has to be seen so still until its TTL is over. Not
+// above 0: it is, and the session may be closed, by a write that depends on the stamp. It is called once the reading was answered.
+func (u *Unchanged) Seen(id ID, ttl time.Duration, stamp string) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := store.Now()
 	s, known := u.seen[id]
 	if !known || s.stamp != stamp { //mutant:session-stamp-not-compared
-		s = sighting{stamp: stamp, since: now}
+		s = sighting{stamp: stamp, since: now, lived: known} //mutant:session-seen-alive
 	}
-	s.last = now
+	s.last, s.ends = now, s.since.Add(ttl)
 	if u.seen == nil {
 		u.seen = map[ID]sighting{}
 	}
@@ -95,5 +98,17 @@ func (u *Unchanged) age(id ID, stamp string) time.Duration {
 			}
 		}
 	}
-	return now.Sub(s.since)
+	return s.ends.Sub(now)
+}
+
+// Doubt is for how long at most a session has to be watched still until this process knows whether it lives. It knows, and the result is
+// 0, of one that it has seen change, and of one that it was not asked about.
+func (u *Unchanged) Doubt(id ID) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	s, known := u.seen[id]
+	if !known || s.lived {
+		return 0
+	}
+	return max(s.ends.Sub(store.Now()), soon) // it has to be asked about once more to be closed //mutant:session-doubted-until-closed
 }

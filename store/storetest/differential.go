@@ -300,7 +300,7 @@ func plain(a store.Answer, err error) outcome {
 	if err != nil {
 		return outcome{Errs: []string{errorText(err)}}
 	}
-	if a.From = 0; !a.Granted {
+	if a.From, a.Unsure = 0, 0; !a.Granted {
 		a.TTL = 0
 	}
 	if len(a.Holders) == 0 {

@@ -60,7 +60,7 @@ func repeatedRelease(t *trial, c Linked, after int) {
 				t.given(there, store.Hold{Name: try.Name, ID: try.ID, Token: a.Token})
 				break
 			}
-			if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > keep+t.d.Tick {
+			if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > t.late(keep) {
 				t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, keep)
 			}
 		}

@@ -56,10 +56,10 @@ var minHoldPromises = []promise{
 		h := a.take(a.lock(name, withMinHold(t.long)))
 		h.release()
 		r := b.refused(b.lock(name, try))
-		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {
+		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(t.long) {
 			t.Fatalf("in the way is %+v, want the released hold, expired, for at most %v", e, t.long)
 		}
-		if !t.lacks(store.PromiseUntil) && (r.Until <= 0 || r.Until > t.long+t.d.Tick) {
+		if !t.lacks(store.PromiseUntil) && (r.Until <= 0 || r.Until > t.late(t.long)) {
 			t.Fatalf("until %v, want the end of the minimum hold, %v from the grant", r.Until, t.long)
 		}
 		b.refused(b.read(name))
@@ -115,7 +115,7 @@ var minHoldPromises = []promise{
 		t.soonEnough(h.push(t.short) == nil)
 		t.expired(h.claim)
 		r := b.refused(b.lock(h.Name, try))
-		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {
+		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(t.long) {
 			t.Fatalf("in the way is %+v, want the expired hold, for at most %v", e, t.long)
 		}
 		t.isLost(h.push(t.long), "renew of an expired hold")
@@ -130,7 +130,7 @@ var minHoldPromises = []promise{
 		t.pass()
 		h.renewed()
 		h.release()
-		if e := b.refused(b.lock(name, try)).Holders[0]; e.Ends > t.long-t.short+t.d.Tick {
+		if e := b.refused(b.lock(name, try)).Holders[0]; e.Ends > t.late(t.long-t.short) {
 			t.Fatalf("in the way for %v more, want %v less than %v", e.Ends, t.short, t.long)
 		}
 	}},
@@ -138,6 +138,9 @@ var minHoldPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withMinHold(t.d.Tick)))
 		t.pass()
+		for time.Since(h.before) < t.d.Tick+t.d.Late {
+			t.pass()
+		}
 		h.release()
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
@@ -176,7 +179,7 @@ var minHoldPromises = []promise{
 			a.withdraw(h.claim)
 		}
 		r := b.refused(b.lock(name, try))
-		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.long+t.d.Tick {
+		if e := r.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(t.long) {
 			t.Fatalf("in the way is %+v, want the expired hold, for at most %v", e, t.long)
 		}
 		t.entries(name, h.ID)
@@ -232,11 +235,14 @@ var minHoldPromises = []promise{
 func (t *trial) keptBy(r store.Answer, id store.ID, most time.Duration) time.Duration {
 	t.Helper()
 	e := r.Holders[0]
-	if e.ID != id || e.Expires > 0 || e.Ends <= 0 || e.Ends > most+t.d.Tick {
+	if e.ID != id || e.Expires > 0 || e.Ends <= 0 || e.Ends > t.late(most) {
 		t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, most)
 	}
 	return e.Ends
 }
+
+// late is the most that a minimum hold or a lock delay of d is told to last still.
+func (t *trial) late(d time.Duration) time.Duration { return d + t.d.Tick + t.d.Late }
 
 // least checks that the next one came no sooner than d after the grant: since
 // before the ask of the first at least d has passed when the next is in.

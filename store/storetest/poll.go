@@ -142,7 +142,7 @@ func (c *client) poll(claim store.Claim) store.Answer {
 func (t *trial) same(poll, ask store.Answer) {
 	t.Helper()
 	for _, a := range []*store.Answer{&poll, &ask} {
-		a.Until, a.From, a.TTL = 0, 0, 0 // one claim may have a position, and the other not
+		a.Until, a.From, a.TTL, a.Unsure = 0, 0, 0, 0 // one may be of who has a position, and the other not
 		for i := range a.Holders {
 			e := &a.Holders[i]
 			e.Age, e.Expires, e.Ends = 0, 0, 0

@@ -153,6 +153,9 @@ func checkDescription(t *testing.T, d store.Description) {
 	if endless != (d.MinTTL == 0 && d.MaxTTL == 0 && d.Tick == 0) || !endless && (d.MinTTL <= 0 || d.MaxTTL < d.MinTTL || d.Tick <= 0) {
 		t.Fatalf("Describe: MinTTL %v, MaxTTL %v, Tick %v", d.MinTTL, d.MaxTTL, d.Tick)
 	}
+	if d.Late < 0 {
+		t.Errorf("Describe: Late %v", d.Late)
+	}
 	if d.Crash == "" {
 		t.Error("Describe: Crash is empty")
 	}

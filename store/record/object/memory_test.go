@@ -16,7 +16,9 @@ import (
 // A memory is a Server whose clock the test sets, and that can be told what becomes of a request.
 type memory struct {
 	mu      sync.Mutex
-	now     time.Time // cut to the second in what it tells
+	now     time.Time     // cut to the second in what it tells
+	cached  time.Duration // how old the time is that it tells, before it is cut; below 0: another machine answers, which is ahead
+	silent  string        // what it does not tell: Date, Last-Modified
 	objects map[string]Object
 	count   int
 	asked   []string                                   // "GET key" and so on
@@ -56,6 +58,13 @@ func (m *memory) passes(d time.Duration) {
 	m.now = m.now.Add(d)
 }
 
+// tells sets how old the time is that it tells.
+func (m *memory) tells(cached time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cached = cached
+}
+
 // meets has f say what becomes of requests.
 func (m *memory) meets(f func(what, key string, body []byte) answer) {
 	m.mu.Lock()
@@ -76,19 +85,31 @@ func (m *memory) request(what, key string, body []byte) answer {
 }
 
 func (m *memory) reported(o Object) Object {
-	o.Now, o.Written = m.now.Truncate(time.Second), o.Written.Truncate(time.Second)
+	o.Now, o.Written = m.now.Add(-m.cached).Truncate(time.Second), o.Written.Truncate(time.Second)
+	if strings.Contains(m.silent, "Date") {
+		o.Now = time.Time{}
+	}
+	if strings.Contains(m.silent, "Last-Modified") {
+		o.Written = time.Time{}
+	}
 	return o
 }
 
-func (m *memory) Get(_ context.Context, key string) (Object, error) {
+func (m *memory) Get(ctx context.Context, key string) (Object, error) {
 	m.request("GET", key, nil)
+	if err := ctx.Err(); err != nil {
+		return Object{}, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.reported(m.objects[key]), nil
 }
 
-func (m *memory) Put(_ context.Context, key string, body []byte, version string) (Object, Fate, error) {
+func (m *memory) Put(ctx context.Context, key string, body []byte, version string) (Object, Fate, error) {
 	a := m.request("PUT", key, body)
+	if err := ctx.Err(); err != nil {
+		return Object{}, 0, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -115,13 +136,13 @@ func (m *memory) Delete(_ context.Context, key, version string) error {
 	return nil
 }
 
-func (m *memory) List(_ context.Context, prefix string, _ int) iter.Seq2[Object, error] {
+func (m *memory) List(_ context.Context, prefix, after string, _ int) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		m.request("LIST", prefix, nil)
 		m.mu.Lock()
 		var all []Object
 		for _, key := range slices.Sorted(maps.Keys(m.objects)) {
-			if strings.HasPrefix(key, prefix) {
+			if strings.HasPrefix(key, prefix) && key > after {
 				all = append(all, m.reported(m.objects[key]))
 			}
 		}

@@ -38,11 +38,28 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"a session that nobody renews is kept", "TestAnUnrenewedSessionIsForgotten", "object-ended-session-is-kept", mutant.Delete()},
 		{"calls are forgotten with their object", calls, "object-calls-forgotten", mutant.Value("called.Calls")},
 		{"calls are counted anew with their object", calls, "object-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},
-		{"a session is judged without a clock", "TestWithoutAClockNothingIsJudged", "object-no-clock-judges", mutant.Cond("false")},
+		{"a session is judged without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-no-clock-judges", mutant.Cond("true")},
+		{"a session is passed over that is not closed, without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-session-closed", mutant.Stmt("what, err := Done, error(nil)")},
 		{"what is young is listed as old", "TestOldNamesAreListed", "object-young-listed", mutant.Cond("false")},
+		{"a minimum hold ends early", "TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold", "record-minimum-hold-by-an-old-time", mutant.Delete()},
+		{"a lock delay ends early", "TestALockDelayIsNotOverEarlyWhateverTimeIsTold", "record-lock-delay-by-an-old-time", mutant.Delete()},
+		{"each process sweeps each time", "TestAllProcessesTogetherListOnceAnHour", "object-turn-of-another", mutant.Line("case false:")},
+		{"each process looks each time whose turn it is", "TestAllProcessesTogetherListOnceAnHour", "object-turn-is-looked-for-each-time", mutant.Cond("false")},
+		{"two sweep at once", "TestOfTwoThatComeToSweepOneDoes", "object-turn-of-two", mutant.Cond("err != nil && what != Done")},
+		{"a store sweeps in no turn", "TestStoresSweepInTurns", "record-sweeps-by-turns", mutant.Stmt("_ = b")},
+		{"who only looks sweeps", "TestWhoOnlyLooksSweepsNothing", "object-who-looks-sweeps", mutant.Cond("!b.turns.due()")},
+		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
+		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
+		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},
 		{"an idle name is deleted in two steps", swept, "object-idle-is-kept", mutant.Cond("!b.old(o)")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/object", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
+	all = append(all, mutant.Broken{ // each of two places asks
+		Name: "what is not known to be old is swept", Pkg: "store/record/object", Test: "TestTheSweepDeletesNothingWhereNoTimeIsTold", Edits: []mutant.Edit{
+			mutant.At("object-untimed-is-swept", mutant.Cond("WAS && false")),
+			mutant.At("object-untimed-is-old", mutant.Return("o.Now.Sub(o.Written) > b.Retention+time.Second")),
+		},
+	})
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
 }

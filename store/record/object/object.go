@@ -1,6 +1,6 @@
 // Package object has what the backends of package record share whose server keeps an object a key and writes one only if it is as it
 // was read, and knows no TTL, no notification and no second key in one request: where a record, its notes and a session are, how a session is
-// judged by the server's own time, the sweeping, and the trial of a server that may not do what it says. It is for the stores of
+// judged by the server's own time, or by that of who asks, the sweeping, and the trial of a server that may not do what it says. It is for the stores of
 // this project, and unstable: it may change in any release.
 //
 // The keys, below a prefix:
@@ -10,6 +10,7 @@
 //	s/SESSION           a session
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial
+//	w/sweep             who has swept last
 package object
 
 import (
@@ -30,12 +31,15 @@ type Object struct {
 	Body    []byte // left out in a listing, and after a Put
 	Version string // changes with each write of another body, and is never that of the key again; empty: nothing is there
 
-	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put
-	Now     time.Time // its clock when it answered, or up to two seconds before; zero: unknown
+	Written time.Time // when the server had the write, by its clock, cut to the second; left out after a Put; zero: it did not tell
+	Now     time.Time // its clock as it answered, or up to two seconds before; zero: it did not tell
 
 	Unfit  string // why the server would delete the object, or keep what is written over; empty: it does neither
 	Server string // which it is, as it says
 }
+
+// timed reports whether the answer tells how old the object is.
+func (o *Object) timed() bool { return !o.Now.IsZero() && !o.Written.IsZero() }
 
 // A Fate is what became of a conditional write.
 type Fate int
@@ -58,9 +62,9 @@ type Server interface {
 	// Delete deletes a key if that is its present version; "": whatever is. Another version, or a missing
 	// object, is no error.
 	Delete(ctx context.Context, key, version string) error
-	// List yields the keys that begin so, in their order, as they are at some moment after the call; most is how many it asks for
-	// at a time. An error is the last that it yields.
-	List(ctx context.Context, prefix string, most int) iter.Seq2[Object, error]
+	// List yields the keys that begin so and come after that one, in their order, as they are at some moment after the call; most is how many it
+	// asks for at a time. An error is the last that it yields.
+	List(ctx context.Context, prefix, after string, most int) iter.Seq2[Object, error]
 }
 
 // A Backend is a record.Backend but for Describe, Check and Close. New makes one.
@@ -77,20 +81,23 @@ type Backend struct {
 	end   context.CancelFunc
 	tasks sync.WaitGroup
 
-	trying  chan struct{} // has room for one
-	tried   atomic.Bool   // the server has passed the trial
-	deletes atomic.Bool   // it compares and deletes in one step
+	tried   atomic.Bool // the server has passed the trial
+	timed   atomic.Bool // it tells its times
+	deletes atomic.Bool // it compares and deletes in one step
 
+	turns   turnTaker
 	deleted deleted
+	watched session.Unchanged // sessions of others, where the server does not tell how old they are
 
-	mu  sync.Mutex
-	own map[session.ID]*own
+	mu     sync.Mutex
+	trying *trying // the trial under way; nil: none is
+	own    map[session.ID]*own
 }
 
 // New returns a Backend. The prefix ends with a slash.
 func New(server Server, address, prefix string) *Backend {
 	b := &Backend{Address: address, Prefix: prefix, Retention: store.TokenRetention, Atomic: func(string) bool { return false },
-		server: server, trying: make(chan struct{}, 1), own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
+		server: server, own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
 }

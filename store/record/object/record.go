@@ -66,7 +66,7 @@ func (b *Backend) inboxKey(name string) string  { return b.Prefix + "j/" + keyOf
 
 // Traits implements [record.Backend].
 func (b *Backend) Traits() record.Traits {
-	return record.Traits{Void: record.VoidByMark, Clock: true, MaxRecord: 1 << 20, Retention: b.Retention}
+	return record.Traits{Void: record.VoidByMark, Clock: true, Age: age, MaxRecord: 1 << 20, Retention: b.Retention}
 }
 
 // Load implements [record.Backend]. The keys of the inbox are read first (law 11), then the record, then the
@@ -75,7 +75,7 @@ func (b *Backend) Traits() record.Traits {
 func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) {
 	for {
 		var keys []string
-		for o, err := range b.server.List(ctx, b.inboxKey(name), page) {
+		for o, err := range b.server.List(ctx, b.inboxKey(name), "", page) {
 			if err != nil {
 				return record.Record{}, err
 			}
@@ -126,7 +126,7 @@ func (b *Backend) Peek(ctx context.Context, name string) (record.Record, error) 
 func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) {
 	for {
 		var first Object
-		for o, err := range b.server.List(ctx, b.inboxKey(name), 1) {
+		for o, err := range b.server.List(ctx, b.inboxKey(name), "", 1) {
 			if err != nil {
 				return record.Note{}, err
 			}
@@ -154,10 +154,7 @@ func (b *Backend) read(ctx context.Context, name string) (record.Record, head, e
 
 // recordOf is the record that an object has. Which name it is of is not checked if that is empty.
 func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
-	if o.Now.IsZero() {
-		return record.Record{}, head{}, b.noClock()
-	}
-	r := record.Record{Now: o.Now.UnixMicro()}
+	r := record.Record{Now: clockOf(o)}
 	if o.Version == "" {
 		return r, head{}, nil
 	}
@@ -171,6 +168,14 @@ func (b *Backend) recordOf(name string, o Object) (record.Record, head, error) {
 	}
 	r.Data, r.Version = data, version{o.Version, h.Taken}.String()
 	return r, h, nil
+}
+
+// clockOf is the server's time that an answer tells, or 0.
+func clockOf(o Object) int64 {
+	if o.Now.IsZero() {
+		return 0
+	}
+	return o.Now.UnixMicro()
 }
 
 // Swap implements [record.Backend]. The record says which notes it has taken in (law 8), until they are known to be deleted.
@@ -201,7 +206,7 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, err
 	case what == Done:
 		b.delete(s.Name, h.Taken)
-		return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{o.Version, h.Taken}.String()}}, nil
+		return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{o.Version, h.Taken}.String(), Now: clockOf(o)}}, nil
 	case s.Join != nil:
 		return b.join(ctx, s)
 	}
@@ -214,7 +219,7 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 // join leaves notes.
 func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome, err error) {
 	number := 0
-	for o, err := range b.server.List(ctx, b.inboxKey(s.Name), page) {
+	for o, err := range b.server.List(ctx, b.inboxKey(s.Name), "", page) {
 		if err != nil {
 			return out, err
 		}

@@ -13,9 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A session is an object that each renewal rewrites. The server reports its age, by when it was written and by
-// its clock when it answers, both truncated to the second. Once it is older than its TTL less a second, it is
-// closed by a write that depends on the version read, and deleted.
+// A session is an object that each renewal writes again. How old that is the server tells, by when it was written and by its clock as it
+// answers, both cut to the second. Once it is older than its TTL, but a second, it is closed by a write that depends on what was
+// read, and deleted. Where an answer tells not both, its object has to be seen unchanged for its TTL, by the clock of this process. Both ways may be
+// used of one session: each ends it no earlier than its owner does, and the write says which renewal it has seen.
 
 const (
 	// MinTTL is the least TTL of a session, and MaxTTL the most.
@@ -29,6 +30,8 @@ const (
 	// Stale is how far the Date of an answer may be behind the server's clock: it is cut to the second, and some servers make a
 	// new one each second. To believe it younger than it is ends nothing early.
 	Stale = 2 * time.Second
+	// age is how far two Dates may be from what passed between them: one that is stale, and the other of a machine that is ahead.
+	age = Stale + time.Second
 	// soon is how long a session goes on at least that is not closed.
 	soon = 20 * time.Millisecond
 	// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
@@ -246,16 +249,23 @@ func (b *Backend) Left(ctx context.Context, ids []session.ID) ([]time.Duration, 
 func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error) {
 	for range maxRaces {
 		v, o, err := b.stored(ctx, b.sessionKey(id))
-		if err != nil || o.Version == "" {
+		if err != nil {
 			return 0, err
 		}
+		if o.Version == "" {
+			b.watched.Forget(id)
+			return 0, nil
+		}
 		if !v.Closed {
-			if o.Now.IsZero() || o.Written.IsZero() { //mutant:object-no-clock-judges
-				return 0, b.noClock()
-			}
-			left := time.Duration(v.TTL)*time.Second - early - o.Now.Sub(o.Written) //mutant:object-session-judged
-			if left > 0 {
-				return max(left-Stale, soon), nil //mutant:object-left-is-cut
+			ttl := time.Duration(v.TTL) * time.Second
+			if o.timed() { //mutant:object-no-clock-judges
+				b.watched.Forget(id)
+				left := ttl - early - o.Now.Sub(o.Written) //mutant:object-session-judged
+				if left > 0 {
+					return max(left-Stale, soon), nil //mutant:object-left-is-cut
+				}
+			} else if left := b.watched.Seen(id, ttl, o.Version); left > 0 { //mutant:object-watched-for-its-ttl
+				return left, nil
 			}
 			_, what, err := b.server.Put(ctx, b.sessionKey(id), stored{Closed: true}.bytes(), o.Version) //mutant:object-session-closed
 			if err != nil {
@@ -265,11 +275,15 @@ func (b *Backend) left(ctx context.Context, id session.ID) (time.Duration, error
 				continue
 			}
 		}
+		b.watched.Forget(id)
 		b.behind(func(ctx context.Context) { _ = b.erase(ctx, id) })
 		return 0, nil
 	}
 	return soon, nil
 }
+
+// Doubt implements [session.Doubter].
+func (b *Backend) Doubt(id session.ID) time.Duration { return b.watched.Doubt(id) }
 
 // End implements [session.Backend]. A renewal that is late finds nothing that it could depend on.
 func (b *Backend) End(ctx context.Context, id session.ID) error {

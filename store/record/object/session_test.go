@@ -176,17 +176,3 @@ func TestASessionLastsLessThanItsTTL(t *testing.T) {
 		t.Errorf("its owner counts on %v, and it is over a second after that", lasts)
 	}
 }
-
-// A server without a clock is refused, and so is an answer without its time: what is not known judges nobody.
-func TestWithoutAClockNothingIsJudged(t *testing.T) {
-	m := newMemory()
-	b := backendOn(t, m)
-	id := begin(t, b, MinTTL)
-	m.now = time.Time{}
-	if _, err := b.Left(t.Context(), []session.ID{id}); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("left: %v, want an ErrUnsupported", err)
-	}
-	if err := New(m, "memory", "locks/").Prepare(t.Context()); !errors.Is(err, store.ErrUnsupported) {
-		t.Errorf("the trial: %v, want an ErrUnsupported", err)
-	}
-}

@@ -59,51 +59,67 @@ func (b *Backend) delete(name string, taken []string) {
 
 // List implements [record.Backend]. With unwritten it lists all objects, and deletes old unused ones.
 func (b *Backend) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	return func(yield func(record.Named, error) bool) { b.list(ctx, unwritten, "", func(string) {}, yield) }
+}
+
+// list yields the names whose keys follow that one. It calls at with each key that it is done with.
+func (b *Backend) list(ctx context.Context, unwritten time.Duration, after string, at func(key string), yield func(record.Named, error) bool) {
 	names := b.Prefix + "n/"
 	under := names
 	if unwritten > 0 {
 		under = b.Prefix
 	}
-	return func(yield func(record.Named, error) bool) {
-		for l, err := range b.server.List(ctx, under, page) {
-			if err != nil {
-				yield(record.Named{}, err)
-				return
-			}
-			if unwritten > 0 && l.Now.Sub(l.Written)+time.Second < unwritten { // its clock is cut to the second //mutant:object-young-listed
-				continue
-			}
-			if !strings.HasPrefix(l.Key, names) {
-				b.discard(ctx, l)
-				continue
-			}
-			o, err := b.server.Get(ctx, l.Key)
-			if err == nil && o.Version == "" {
-				continue
-			}
-			var r record.Record
-			var h head
-			if err == nil {
-				r, h, err = b.recordOf("", o)
-			}
-			switch {
-			case err != nil:
-				h.Name = []byte(strings.TrimPrefix(l.Key, names))
-			case h.Idle:
-				if unwritten > 0 {
-					b.forget(ctx, string(h.Name), o)
-				}
-				continue
-			}
-			if !yield(record.Named{Name: string(h.Name), Record: r}, err) {
-				return
-			}
+	for l, err := range b.server.List(ctx, under, after, page) {
+		if err != nil {
+			yield(record.Named{}, err)
+			return
+		}
+		if !b.one(ctx, unwritten, names, l, yield) {
+			return
+		}
+		if ctx.Err() == nil {
+			at(l.Key)
 		}
 	}
 }
 
+// one does what is to be done with one that is listed, and reports whether to go on.
+func (b *Backend) one(ctx context.Context, unwritten time.Duration, names string, l Object, yield func(record.Named, error) bool) bool {
+	if unwritten > 0 && !l.timed() { // of what is old nothing is known //mutant:object-untimed-is-swept
+		return true
+	}
+	if unwritten > 0 && l.Now.Sub(l.Written) < unwritten-time.Second { // its clock is cut to the second //mutant:object-young-listed
+		return true
+	}
+	if !strings.HasPrefix(l.Key, names) {
+		b.discard(ctx, l)
+		return true
+	}
+	o, err := b.server.Get(ctx, l.Key)
+	if err == nil && o.Version == "" {
+		return true
+	}
+	var r record.Record
+	var h head
+	if err == nil {
+		r, h, err = b.recordOf("", o)
+	}
+	switch {
+	case err != nil:
+		h.Name = []byte(strings.TrimPrefix(l.Key, names))
+	case h.Idle:
+		if unwritten > 0 {
+			b.forget(ctx, string(h.Name), o)
+		}
+		return true
+	}
+	return yield(record.Named{Name: string(h.Name), Record: r}, err)
+}
+
 // old reports whether an object was not written for the retention, and longer than what is cut of its times.
-func (b *Backend) old(o Object) bool { return o.Now.Sub(o.Written) > b.Retention+time.Second }
+func (b *Backend) old(o Object) bool {
+	return o.timed() && o.Now.Sub(o.Written) > b.Retention+time.Second //mutant:object-untimed-is-old
+}
 
 // whole is the objects of which all notes are taken in, and the versions of these.
 func whole(taken []string) map[string][]string {
@@ -124,7 +140,7 @@ func (b *Backend) forget(ctx context.Context, name string, o Object) {
 	if !b.deletes.Load() || !b.old(o) { //mutant:object-idle-is-kept
 		return
 	}
-	for range b.server.List(ctx, b.inboxKey(name), 1) { // a note, or an error
+	for range b.server.List(ctx, b.inboxKey(name), "", 1) { // a note, or an error
 		return
 	}
 	_ = b.server.Delete(ctx, b.recordKey(name), o.Version) // the next sweep tries again

@@ -10,25 +10,52 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Prepare makes sure, once, that the server keeps what locks rest on.
+// A trying is a trial under way.
+type trying struct {
+	done chan struct{}
+	err  error // set before done is closed
+}
+
+// trialPatience bounds a trial, which goes on when who began it has left: on a slow link it takes longer than an ask waits.
+const trialPatience = 30 * time.Second
+
+// Prepare makes sure, once, that the server keeps what locks rest on. A trial that one caller begins serves all that come while it is
+// under way, and goes on though that one leaves. One that has failed is made anew by the next.
 func (b *Backend) Prepare(ctx context.Context) error {
 	if b.tried.Load() {
 		return nil
 	}
+	b.mu.Lock()
+	t := b.trying
+	if b.tried.Load() {
+		b.mu.Unlock()
+		return nil
+	}
+	if t == nil { //mutant:object-trial-each
+		t = &trying{done: make(chan struct{})}
+		b.trying = t
+		caller := ctx
+		b.tasks.Go(func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // with the values of who is first //mutant:object-trial-ends-with-its-caller
+			defer cancel()
+			defer context.AfterFunc(b.ctx, cancel)()
+			err := b.trial(ctx)
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if err == nil {
+				b.tried.Store(true)
+			}
+			t.err, b.trying = err, nil
+			close(t.done)
+		})
+	}
+	b.mu.Unlock()
 	select {
-	case b.trying <- struct{}{}:
-		defer func() { <-b.trying }()
+	case <-t.done:
+		return t.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if b.tried.Load() {
-		return nil
-	}
-	err := b.trial(ctx)
-	if err == nil {
-		b.tried.Store(true)
-	}
-	return err
 }
 
 // writers is how many write at once in a trial.
@@ -89,23 +116,20 @@ func (b *Backend) trial(ctx context.Context) error {
 		return unfit("a write with If-Match makes an object that was not there: a session that has ended could be renewed; use a server that does not")
 	}
 	o, err := b.server.Get(ctx, key)
+	b.timed.Store(o.timed())
 	switch {
 	case err != nil:
 		return err
 	case o.Version != etag:
 		return unfit("what was read is not what was written")
-	case o.Now.IsZero() || o.Written.IsZero():
-		return b.noClock()
-	case o.Now.Sub(o.Written).Abs() > clocks+store.Now().Sub(began): //mutant:object-trial-of-clocks
+	case o.timed() && o.Now.Sub(o.Written).Abs() > clocks+store.Now().Sub(began): //mutant:object-trial-of-clocks
 		return unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)
 	}
 	return nil
 }
 
-// noClock is the error of a server that does not return its time.
-func (b *Backend) noClock() error {
-	return fmt.Errorf("%w: %s does not tell its time, or when an object was written (Date and Last-Modified), by which sessions are judged: a proxy may drop them", store.ErrUnsupported, b.Address)
-}
+// Timed reports whether the server has told, in the trial, its time and when an object was written.
+func (b *Backend) Timed() bool { return b.timed.Load() }
 
 // clocks is how far the Date of an answer may be from the Last-Modified of what was written at that moment: a second, and what both are cut by.
 const clocks = time.Second + Stale

@@ -82,6 +82,7 @@ type Client struct {
 var _ interface {
 	record.Backend
 	session.Replaceable
+	session.Doubter
 } = (*Client)(nil)
 
 // Client returns a new connection.

@@ -176,6 +176,9 @@ func (c *Client) Left(ctx context.Context, ids []session.ID) ([]time.Duration, e
 	return send(ctx, c, Request{Op: OpLeft}, func() []time.Duration { return c.m.left(ids) })
 }
 
+// Doubt implements [session.Doubter].
+func (c *Client) Doubt(id session.ID) time.Duration { return c.unchanged.Doubt(id) }
+
 // End implements [session.Backend].
 func (c *Client) End(ctx context.Context, id session.ID) error {
 	_, err := send(ctx, c, Request{Op: OpEnd, Session: id}, func() bool { c.m.stop(id); return true })

@@ -259,7 +259,7 @@ func noteSomewhere(t *trial) {
 // for all.
 func clockOfServer(t *trial) {
 	a, b, name := t.open(), t.open(), fresh()
-	const behind = 10_000_000 // µs
+	behind := 10_000_000 + t.traits.Age.Microseconds()
 	first, begin := t.load(a, name).Now, store.Now()
 	if first <= 0 {
 		t.Fatalf("Load: Now is %d", first)

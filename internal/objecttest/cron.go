@@ -1,0 +1,84 @@
+package objecttest
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/object"
+	"github.com/holdfast-go/holdfast/store/storetest"
+)
+
+// Cron has a job started by cron again and again, each time in a process of its own, after a holder has died: it gets the name, as the
+// server's time tells that it is free. So it does of a server that tells no time, by watching.
+func Cron(t *testing.T, s Subject) {
+	t.Helper()
+	if s.Linked == nil {
+		t.Skip("there is no link to this server")
+	}
+	t.Run("with times", func(t *testing.T) {
+		t.Parallel()
+		s.cron(t, s.Place(t))
+	})
+	t.Run("without times", func(t *testing.T) {
+		t.Parallel()
+		s.cron(t, s.withoutTime(t))
+	})
+}
+
+// period is how often the job is started.
+const period = time.Second
+
+func (s *Subject) cron(t *testing.T, place string) {
+	linked, link := s.Linked(t, place)
+	if !s.job(t, linked) {
+		t.Fatal("refused")
+	}
+	if s.job(t, place) {
+		t.Fatal("two hold it")
+	}
+	link.Cut() // nothing of it is heard any more
+	began, refused := time.Now(), 0
+	until(t, "a try is granted", func() bool {
+		if s.job(t, place) {
+			return true
+		}
+		refused++
+		time.Sleep(period - time.Since(began)%period)
+		return false
+	})
+	// How long it takes at the most is tested in package object, where no machine stalls.
+	t.Logf("granted %v after the last answer, once %d were refused", time.Since(began), refused)
+}
+
+// job is one, as holdfast run -n: it reports whether it got the name, which it holds until the test ends.
+func (s *Subject) job(t *testing.T, place string) bool {
+	t.Helper()
+	locks, err := holdfast.New(s.start(t, place), &holdfast.Options{TTL: object.MinTTL, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { locks.Close() })
+	_, err = locks.Mutex("nightly").TryLock(t.Context())
+	if err != nil && !errors.Is(err, holdfast.ErrHeld) {
+		t.Fatal(err)
+	}
+	return err == nil
+}
+
+// WithoutTime tests what a server that tells no time refuses.
+func WithoutTime(t *testing.T, s Subject) {
+	t.Helper()
+	p := s.open(t, s.withoutTime(t))
+	for what, with := range map[string]func(*store.Claim){"minimum hold": func(c *store.Claim) { c.MinHold = time.Minute }, "lock delay": func(c *store.Claim) { c.LockDelay = time.Minute }} {
+		c := storetest.Mutex(store.NewProcess(), "a")
+		with(&c)
+		if _, err := p.Ask(t.Context(), c); !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("a %s: %v, want an ErrUnsupported", what, err)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package objecttest
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record/object"
+)
+
+// A Memory is a server of objects in this process, with which the tests of this package are tested. It does what it is asked
+// for, and a trial can have it do wrong. Its methods are safe for concurrent use.
+type Memory struct {
+	Untimed bool                           // it tells no time
+	Ignores func(key, version string) bool // it does a write whatever its condition says
+	Spoils  func(*object.Object)           // it changes what is answered
+
+	mu      sync.Mutex
+	objects map[string]object.Object
+	count   int
+}
+
+// done is what is answered. m.mu is held.
+func (m *Memory) done(o object.Object) object.Object {
+	o.Now, o.Written, o.Server = time.Now().Truncate(time.Second), o.Written.Truncate(time.Second), "memory"
+	if m.Untimed {
+		o.Now, o.Written = time.Time{}, time.Time{}
+	}
+	if m.Spoils != nil {
+		m.Spoils(&o)
+	}
+	return o
+}
+
+// Get implements [object.Server].
+func (m *Memory) Get(ctx context.Context, key string) (object.Object, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.done(m.objects[key]), ctx.Err()
+}
+
+// Put implements [object.Server].
+func (m *Memory) Put(ctx context.Context, key string, body []byte, version string) (object.Object, object.Fate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return object.Object{}, 0, err
+	}
+	ignored := m.Ignores != nil && m.Ignores(key, version)
+	if m.objects[key].Version != version && !ignored {
+		return m.done(object.Object{}), object.Refused, nil
+	}
+	if m.objects == nil {
+		m.objects = map[string]object.Object{}
+	}
+	m.count++
+	o := object.Object{Key: key, Body: bytes.Clone(body), Version: strconv.Itoa(m.count), Written: time.Now()}
+	m.objects[key] = o
+	return m.done(object.Object{Version: o.Version}), object.Done, nil
+}
+
+// Delete implements [object.Server].
+func (m *Memory) Delete(ctx context.Context, key, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if version == "" || m.objects[key].Version == version {
+		delete(m.objects, key)
+	}
+	return nil
+}
+
+// List implements [object.Server].
+func (m *Memory) List(ctx context.Context, prefix, after string, _ int) iter.Seq2[object.Object, error] {
+	return func(yield func(object.Object, error) bool) {
+		m.mu.Lock()
+		var all []object.Object
+		for _, key := range slices.Sorted(maps.Keys(m.objects)) {
+			if strings.HasPrefix(key, prefix) && key > after {
+				all = append(all, m.done(m.objects[key]))
+			}
+		}
+		m.mu.Unlock()
+		if err := ctx.Err(); err != nil {
+			yield(object.Object{}, err)
+			return
+		}
+		for _, o := range all {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Len is how many objects there are.
+func (m *Memory) Len() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.objects)
+}
+
+// A described backend is a whole record.Backend.
+type described struct{ *object.Backend }
+
+func (described) Check(context.Context) []store.Finding {
+	return []store.Finding{{About: "memory", Found: "it is there"}}
+}
+
+func (d described) Describe() store.Description {
+	return store.Description{
+		Store: d.Address, Loses: "all, with the process", Crash: store.CrashTTL, Unsure: "where it tells no time",
+		Forgets: []store.Accident{store.AccidentRestart, store.AccidentWipe},
+	}
+}
+
+// Process is one more process on the server, or on what is made of it.
+func (m *Memory) Process(prefix string, made func(object.Server) object.Server) *Process {
+	var server object.Server = m
+	if made != nil {
+		server = made(m)
+	}
+	o := object.New(server, "the memory of a test, prefix "+prefix, prefix)
+	o.Atomic = func(string) bool { return true }
+	return &Process{described{o}, o, server}
+}

@@ -1,0 +1,32 @@
+package objecttest
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/mutant"
+)
+
+// What is shared, with one thing wrong, fails a test of the kit: as a store with that wrong would.
+func TestTheKitCatchesEachMutantOfObjects(t *testing.T) {
+	t.Parallel()
+	const (
+		unfit   = "TestAServerThatIsUnfitIsRefused"
+		backend = "TestMemory/backend/promise/"
+	)
+	var all []mutant.Broken
+	for _, m := range []struct {
+		name, test, mark string
+		do               mutant.Op
+	}{
+		{"a server is used that lets several win", unfit, "object-trial-of-writers", mutant.Cond("WAS && false")},
+		{"a server is used that does a late write", unfit, "object-trial-of-late", mutant.Cond("WAS && false")},
+		{"a server is used that makes what is not there", unfit, "object-trial-of-none", mutant.Cond("WAS && false")},
+		{"a server is used that keeps or deletes", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
+		{"a server is used that has two clocks", unfit, "object-trial-of-clocks", mutant.Cond("WAS && false")},
+		{"a swap takes in notes twice", backend + "a_swap_whose_notes_were_taken_in_is_refused", "object-note-taken-in-twice", mutant.Stmt("_ = n")},
+		{"a session is over at once without a clock", "TestMemory/cron", "object-watched-for-its-ttl", mutant.Cond("WAS && false")},
+	} {
+		all = append(all, mutant.Broken{Name: m.name, Pkg: "internal/objecttest", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
+	}
+	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=5s")
+}

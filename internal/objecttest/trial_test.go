@@ -1,0 +1,83 @@
+package objecttest
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/object"
+)
+
+// after ignores the condition of a write of one kind, once so many have come.
+func after(n int, first bool) func(key, version string) bool {
+	seen := 0
+	return func(_, version string) bool {
+		if (version == "") != first {
+			return false
+		}
+		seen++
+		return seen > n
+	}
+}
+
+// until4 ignores it of the four that come at once.
+func until4(first bool) func(key, version string) bool {
+	late := after(4, first)
+	return func(key, version string) bool { return (version == "") == first && !late(key, version) }
+}
+
+// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted.
+func TestAServerThatIsUnfitIsRefused(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		m   *Memory
+		why string
+	}{
+		"several that come at once make an object":   {&Memory{Ignores: until4(true)}, "at once"},
+		"several that come at once change an object": {&Memory{Ignores: until4(false)}, "at once"},
+		"who comes late makes an object":             {&Memory{Ignores: after(4, true)}, "must fail"},
+		"who comes late changes an object":           {&Memory{Ignores: after(4, false)}, "must fail"},
+		"a change makes what is not there":           {&Memory{Ignores: func(key, version string) bool { return version != "" && strings.HasSuffix(key, "-none") }}, "was not there"},
+		"it has two clocks": {&Memory{Spoils: func(o *object.Object) {
+			if !o.Written.IsZero() {
+				o.Written = o.Written.Add(-time.Hour)
+			}
+		}}, "two clocks"},
+		"it deletes or keeps": {&Memory{Spoils: func(o *object.Object) { o.Unfit = "it has a rule for that" }}, "it has a rule for that"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := c.m.Process("x/", nil)
+			defer p.Backend.Close()
+			_, err := p.Backend.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("x")})
+			if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), p.Objects.Address) {
+				t.Fatalf("%v, want an ErrUnsupported that names the store and %q", err, c.why)
+			}
+			p.Objects.Finish()
+			if n := c.m.Len(); n > 0 {
+				t.Errorf("%d objects are left", n)
+			}
+		})
+	}
+}
+
+func TestATrialLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, silent := range []bool{false, true} {
+		m := &Memory{Untimed: silent}
+		p := m.Process("x/", nil)
+		defer p.Backend.Close()
+		for range 2 {
+			if err := p.Objects.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Objects.Finish()
+		if n := m.Len(); n != 0 || m.count != 2 || p.Objects.Timed() == silent {
+			t.Errorf("%d objects are left of %d writes, and it is said that times are told: %v", n, m.count, p.Objects.Timed())
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A doubting store is not sure of the holders whom it refuses for, for so long.
+type doubting struct {
+	*link
+	doubt func() time.Duration
+}
+
+func (s doubting) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := s.link.Ask(ctx, c)
+	if err == nil && !a.Granted && c.Try {
+		a.Unsure = s.doubt()
+	}
+	return a, err
+}
+
+// unsureUntil is a doubt that ends at a moment from now on.
+func unsureUntil(d time.Duration) func() time.Duration {
+	ends := time.Now().Add(d)
+	return func() time.Duration { return max(time.Until(ends), 0) }
+}
+
+func TestATryIsAnsweredOnceTheStoreIsSure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		began := time.Now()
+		_, err := locker(t, doubting{s, unsureUntil(30 * time.Second)}, nil).Mutex("a").TryLock(t.Context())
+		if took := time.Since(began); !errors.Is(err, ErrHeld) || took < 30*time.Second || took > 31*time.Second {
+			t.Fatalf("%v after %v, want ErrHeld after 30s", err, took)
+		}
+		if n := len(s.made("try")); n < 10 || n > 40 {
+			t.Errorf("it has tried %d times", n)
+		}
+	})
+}
+
+// The store ends what the dead one held with the ask that follows the doubt.
+func TestATryIsGrantedWhatADeadHolderHadOnceThatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		o, ends, doubt := other(t, s.mem, "a", time.Hour), time.Now().Add(30*time.Second), unsureUntil(30*time.Second)
+		s.on(func(*call) fate {
+			if !time.Now().Before(ends) && o != nil {
+				o.release()
+				o = nil
+			}
+			return fate{}
+		})
+		l, err := locker(t, doubting{s, doubt}, nil).Mutex("a").TryLock(t.Context())
+		if took := time.Until(ends); err != nil || took < -time.Second {
+			t.Fatalf("%v, %v after the end of the doubt", err, -took)
+		}
+		release(t, l)
+	})
+}
+
+// A name that goes from hand to hand is in doubt each time, and somebody lives.
+func TestATryDoesNotWatchOneHolderAfterAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		began := time.Now()
+		_, err := locker(t, doubting{s, func() time.Duration { return 20 * time.Second }}, nil).Mutex("a").TryLock(t.Context())
+		if took := time.Since(began); !errors.Is(err, ErrHeld) || took > 21*time.Second {
+			t.Fatalf("%v after %v, want ErrHeld after 20s", err, took)
+		}
+	})
+}
+
+func TestATryThatWatchesEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newLink(t)
+		other(t, s.mem, "a", time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := locker(t, doubting{s, func() time.Duration { return time.Minute }}, nil).Mutex("a").TryLock(ctx)
+		if took := time.Since(began); !errors.Is(err, ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || took > 4*time.Second {
+			t.Fatalf("%v after %v, want ErrHeld once its context has ended", err, took)
+		}
+	})
+}

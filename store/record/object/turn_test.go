@@ -1,0 +1,238 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+)
+
+// sweepOf sweeps as a store does, and returns how many names it was told.
+func sweepOf(t *testing.T, b *Backend) (names int) {
+	t.Helper()
+	for r, err := range b.Sweep(t.Context(), time.Hour) {
+		if err != nil {
+			t.Errorf("%q: %v", r.Name, err)
+		}
+		names++
+	}
+	b.Finish()
+	return names
+}
+
+// requests counts those that begin so.
+func (m *memory) requests(what string) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range m.asked {
+		if strings.HasPrefix(a, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// Ten processes look once a minute, and for a day.
+func TestAllProcessesTogetherListOnceAnHour(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		var all []*Backend
+		for range 10 {
+			all = append(all, backendOn(t, m))
+		}
+		before := len(m.asked)
+		for range 24 * 60 {
+			for _, b := range all {
+				sweepOf(t, b)
+			}
+			time.Sleep(time.Minute)
+			m.passes(time.Minute)
+		}
+		if n := m.requests("LIST locks/"); n < 23 || n > 25 {
+			t.Errorf("they have listed all %d times in a day, want 24", n)
+		}
+		if n := len(m.asked) - before; n > 25*(len(all)*2+3) {
+			t.Errorf("they have sent %d requests for it", n)
+		}
+	})
+}
+
+// As stores do by themselves.
+func TestStoresSweepInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		for range 10 {
+			storeOn(t, m)
+		}
+		for range 3 * 60 {
+			time.Sleep(time.Minute)
+			m.passes(time.Minute)
+		}
+		if n := m.requests("LIST locks/"); n < 2 || n > 4 {
+			t.Errorf("they have listed all %d times in three hours, want 3", n)
+		}
+	})
+}
+
+// Two find at one moment that it is time.
+func TestOfTwoThatComeToSweepOneDoes(t *testing.T) {
+	m := newMemory()
+	a, b := backendOn(t, m), backendOn(t, m)
+	m.meets(func(what, key string, _ []byte) answer {
+		if what == "PUT" && key == "locks/w/sweep" {
+			m.meets(nil)
+			sweepOf(t, b) // it is first
+		}
+		return 0
+	})
+	sweepOf(t, a)
+	if n := m.requests("LIST locks/"); n != 1 {
+		t.Errorf("all is listed %d times, want once", n)
+	}
+}
+
+// A sweep ends after a while, however many there are.
+func TestASweepGoesOnWhereTheOneBeforeEnded(t *testing.T) {
+	m := newMemory()
+	first := backendOn(t, m)
+	const names = 25
+	for i := range names {
+		if out, err := first.Swap(t.Context(), &record.Swap{Name: fmt.Sprint("name", i), Data: []byte("x")}); err != nil || !out.Done {
+			t.Fatal(err)
+		}
+	}
+	m.passes(48 * time.Hour)
+	seen := map[string]int{}
+	for range 3 {
+		n, b := 0, backendOn(t, m) // another process, which soon has enough
+		for r, err := range b.Sweep(t.Context(), time.Hour) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n > 10 {
+				break
+			}
+			seen[r.Name]++
+		}
+		b.Finish()
+		m.passes(SweepEvery)
+	}
+	if len(seen) != names {
+		t.Errorf("three sweeps of ten names have seen %d of %d", len(seen), names)
+	}
+	if n := sweepOf(t, backendOn(t, m)); n != names {
+		t.Errorf("once one has seen the last the next begins anew: it sees %d, want %d", n, names)
+	}
+}
+
+// What was told in an error, or on a context that has ended, is not passed over by the next sweep.
+func TestASweepThatFailsIsDoneAgain(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	swap(t, b, record.Record{}, false)
+	m.passes(48 * time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range b.Sweep(ctx, time.Hour) {
+		cancel()
+	}
+	b.Finish()
+	m.passes(SweepEvery)
+	if n := sweepOf(t, backendOn(t, m)); n != 1 {
+		t.Errorf("the next is told %d names, want 1", n)
+	}
+}
+
+// It may have no rights to.
+func TestWhoOnlyLooksSweepsNothing(t *testing.T) {
+	m := newMemory()
+	b := New(m, "memory", "locks/")
+	defer b.Close()
+	load(t, b)
+	sweepOf(t, b)
+	if n := m.requests("LIST locks/") - m.requests("LIST locks/j/") + m.requests("PUT"); n > 0 {
+		t.Errorf("it has listed all, or written: %q", m.asked)
+	}
+	swap(t, b, record.Record{}, false)
+	if sweepOf(t, b); m.requests("LIST locks/")-m.requests("LIST locks/j/") != 1 {
+		t.Errorf("once it has written it does not sweep: %q", m.asked)
+	}
+}
+
+// A trial goes on when who began it has left, and the next, who has come meanwhile, has its result.
+func TestATrialServesAllThatComeMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.meets(func(string, string, []byte) answer {
+			time.Sleep(time.Second) // a slow link
+			return 0
+		})
+		b := New(m, "memory", "locks/")
+		defer b.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := b.Prepare(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("the first: %v, want the end of its context", err)
+		}
+		for range 3 {
+			if err := b.Prepare(t.Context()); err != nil {
+				t.Errorf("the next: %v", err)
+			}
+		}
+		b.Finish()
+		if n := m.requests("PUT locks/t/"); n != 2*writers+3 {
+			t.Errorf("%d writes of trials, want those of one, %d", n, 2*writers+3)
+		}
+	})
+}
+
+// It is no result of who comes later.
+func TestATrialThatFailedIsMadeAnew(t *testing.T) {
+	m := newMemory()
+	b := New(m, "memory", "locks/")
+	defer b.Close()
+	m.meets(func(what, _ string, _ []byte) answer {
+		if what == "PUT" {
+			return lost
+		}
+		return 0
+	})
+	if err := b.Prepare(t.Context()); err == nil || store.Definite(err) {
+		t.Fatalf("%v, want it not answered", err)
+	}
+	m.meets(nil)
+	if err := b.Prepare(t.Context()); err != nil {
+		t.Errorf("the next: %v", err)
+	}
+}
+
+// A trial that hangs does not keep the store from being closed.
+func TestATrialEndsWithItsStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(hangs{newMemory()}, "memory", "locks/")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := b.Prepare(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		b.Close()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %v to close", took)
+		}
+	})
+}
+
+// A server that hangs answers no write.
+type hangs struct{ *memory }
+
+func (hangs) Put(ctx context.Context, _ string, _ []byte, _ string) (Object, Fate, error) {
+	<-ctx.Done()
+	return Object{}, 0, ctx.Err()
+}

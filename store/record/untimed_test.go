@@ -1,0 +1,155 @@
+package record_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/store/record"
+	"github.com/holdfast-go/holdfast/store/record/recordtest"
+)
+
+// An untimed backend is of a server that has a clock, and of which some or all answers do not tell it.
+type untimed struct {
+	*recordtest.Client
+	all bool // else those of List alone
+}
+
+func (b untimed) Load(ctx context.Context, name string) (record.Record, error) {
+	r, err := b.Client.Load(ctx, name)
+	if b.all {
+		r.Now = 0
+	}
+	return r, err
+}
+
+func (b untimed) Swap(ctx context.Context, s *record.Swap) (record.Outcome, error) {
+	out, err := b.Client.Swap(ctx, s)
+	if b.all {
+		out.Now.Now = 0
+	}
+	return out, err
+}
+
+func (b untimed) List(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
+	return func(yield func(record.Named, error) bool) {
+		for r, err := range b.Client.List(ctx, unwritten) {
+			r.Now = 0
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// startUntimed starts a process that is told no time: by no answer, or by no listing.
+func startUntimed(t *testing.T, m *recordtest.Memory, all bool) *process {
+	t.Helper()
+	c := m.Client()
+	return startOn(t, c, untimed{c, all}, false)
+}
+
+// counted are claims of which something is counted by the server's time.
+var counted = map[string]func(*store.Claim){
+	"minimum hold": func(c *store.Claim) { c.MinHold = time.Minute },
+	"lock delay":   func(c *store.Claim) { c.LockDelay = time.Minute },
+}
+
+// It would count by its own clock, and that is another's.
+func TestWhoIsToldNoTimeCountsByNone(t *testing.T) {
+	t.Parallel()
+	for what, with := range counted {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := recordtest.NewMemory(recordtest.Options{})
+				p, q := start(t, m, false), startUntimed(t, m, true)
+				q.releases(q.takes(q.claim())) // what needs no time
+				if _, err := q.Ask(t.Context(), q.claim(with)); !errors.Is(err, store.ErrUnsupported) {
+					t.Fatalf("asked for with a %s: %v, want an ErrUnsupported", what, err)
+				}
+				h := p.takes(p.claim(with))
+				if _, err := q.Ask(t.Context(), q.claim(try)); !errors.Is(err, store.ErrUnsupported) {
+					t.Fatalf("asked for beside a %s: %v, want an ErrUnsupported", what, err)
+				}
+				p.releases(h)
+			})
+		})
+	}
+}
+
+// As ls and a completion do: they write nothing, and have heard of no time before.
+func TestANameIsListedThoughTheListingTellsNoTime(t *testing.T) {
+	t.Parallel()
+	for what, with := range counted {
+		for _, all := range []bool{false, true} {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					m := recordtest.NewMemory(recordtest.Options{})
+					p := start(t, m, false)
+					h := p.takes(p.claim(with))
+					for _, name := range []string{"", at} {
+						q, n := startUntimed(t, m, all), 0
+						for st, err := range q.List(t.Context(), name) {
+							if err != nil || st.Name != at || len(st.Entries) != 1 || st.Entries[0].ID != h.ID || st.Entries[0].Expires <= 0 {
+								t.Errorf("listed: %+v, %v, want who holds it", st, err)
+							}
+							n++
+						}
+						if _, err := q.Poll(t.Context(), q.claim()); err != nil || n != 1 {
+							t.Errorf("%d are listed; a poll: %v", n, err)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// A process that writes one name all the time hears of the server's clock now and then.
+func TestWhoWritesOneNameAllTheTimeReadsTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := recordtest.NewMemory(terse).Client() // no answer to a swap tells the time
+		p := startOn(t, c, c.Peeking(), false)
+		loads := 0
+		for range 10 {
+			p.releases(p.takes(p.claim()))
+			time.Sleep(20 * time.Second)
+			p.client.Fates(func(r recordtest.Request) recordtest.Fate {
+				if r.Op == recordtest.OpLoad && r.Name == at {
+					loads++
+				}
+				return recordtest.Answered
+			})
+		}
+		if loads == 0 || loads > 5 {
+			t.Errorf("in three minutes it has read the server's clock %d times, want once a minute", loads)
+		}
+	})
+}
+
+// A hold that is broken, or given back, is so on a server that tells no time.
+func TestAServerWithoutTimesKeepsWhatNeedsNone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := recordtest.NewMemory(recordtest.Options{Void: record.VoidByMark, Quiet: true, Silent: true})
+		p, q := startUntimed(t, m, true), startUntimed(t, m, true)
+		h := p.takes(p.claim())
+		c := q.claim()
+		q.waits(c)
+		if err := q.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Reason: "because", Now: true}); err != nil {
+			t.Fatal(err)
+		}
+		if a := q.ask(c); !a.Granted {
+			t.Fatalf("%+v, want it granted once the hold before was broken", a)
+		}
+		m.Lapse(q.Sessions()...)
+		p.releases(p.takes(p.claim(try)))
+	})
+}
