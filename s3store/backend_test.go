@@ -81,8 +81,7 @@ func TestStore(t *testing.T) {
 }
 
 func TestStoreWithoutTime(t *testing.T) {
-	testserver.AtNight(t)
-	t.Parallel()
+	testserver.AtNight(t) // not beside the other suite, which asks as much of the server
 	objecttest.SuiteWithoutTime(t, subject)
 }
 
