@@ -17,7 +17,7 @@
 //	holdfast_renewal_lateness_seconds            histogram: from when a renewal was due to its answer
 //
 // All have the label store, which is the description of the store, such as "Redis at 10.0.0.1:6379, database 0".
-// The operation is claim, renewal or release. The reason is unclear (the store did not answer before the claim's
+// The operation is claim, renewal or release. The reason is indeterminate (the store did not answer before the claim's
 // deadline, or the outcome is indeterminate), denied, corrupt, mismatch or other. A renewal that failed is
 // repeated, so it costs nothing yet; each attempt counts. A claim whose caller canceled it before the store had
 // answered is not counted. Waits, refusals and hold times of elections are not counted: a standby candidate may
@@ -106,7 +106,7 @@ func New(o *Options) *Collector {
 	c.handovers = counter("holdfast_handovers_total", "Claims that got their hold from another of this process.")
 	c.refusals = counter("holdfast_refusals_total", "Claims that ended without a hold as others were ahead.")
 	c.losses = counter("holdfast_losses_total", "Holds that were lost.")
-	c.failures = counter("holdfast_failures_total", "Claims, attempts to renew and releases that failed; unclear: without a clear answer.", "operation", "reason")
+	c.failures = counter("holdfast_failures_total", "Claims, attempts to renew and releases that failed; indeterminate: the outcome is not known.", "operation", "reason")
 	c.lateness = seconds("holdfast_renewal_lateness_seconds", "How long after they were due renewals were answered.",
 		0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80)
 	return c
@@ -172,7 +172,7 @@ func (s *series) fail(operation string, err error) {
 	s.failures.WithLabelValues(operation, reason(err)).Inc()
 }
 
-const unclear = "unclear"
+const indeterminate = "indeterminate"
 
 // reason is one of a few. A claim whose context ended before the store had
 // answered is indeterminate too.
@@ -182,7 +182,7 @@ func reason(err error) string {
 		text string
 	}{
 		{holdfast.ErrDenied, "denied"}, {holdfast.ErrCorrupt, "corrupt"}, {holdfast.ErrMismatch, "mismatch"},
-		{holdfast.ErrUnavailable, unclear}, {context.DeadlineExceeded, unclear},
+		{holdfast.ErrUnavailable, indeterminate}, {context.DeadlineExceeded, indeterminate},
 	} {
 		if errors.Is(err, r.err) {
 			return r.text
@@ -224,7 +224,7 @@ func (c *Collector) of(e holdfast.Event) *series {
 		last: func() prometheus.Gauge { return c.last.WithLabelValues(values...) },
 	}
 	for _, operation := range []string{"claim", "renewal", "release"} {
-		s.failures.WithLabelValues(operation, unclear)
+		s.failures.WithLabelValues(operation, indeterminate)
 	}
 	c.series[key] = s
 	return s

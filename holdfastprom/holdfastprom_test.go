@@ -101,11 +101,11 @@ func TestCollector_CountsWhatALockerDoes(t *testing.T) {
 		if _, err := locks.Mutex("three").TryLock(t.Context()); !errors.Is(err, holdfast.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		count("holdfast_failures_total", map[string]string{"operation": "claim", "reason": "unclear"}, 1)
+		count("holdfast_failures_total", map[string]string{"operation": "claim", "reason": "indeterminate"}, 1)
 		<-two.Lost()
 		count("holdfast_losses_total", nil, 1)
 		count("holdfast_holds", nil, 0)
-		if v := value(t, metrics, "holdfast_failures_total", map[string]string{"operation": "renewal", "reason": "unclear"}); v < 10 {
+		if v := value(t, metrics, "holdfast_failures_total", map[string]string{"operation": "renewal", "reason": "indeterminate"}); v < 10 {
 			t.Errorf("%v attempts to renew failed in 20 s, want one at least each second", v)
 		}
 		mem.Fail(nil)
@@ -116,7 +116,7 @@ func TestCollector_CountsWhatALockerDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		mem.Fail(nil)
-		count("holdfast_failures_total", map[string]string{"operation": "release", "reason": "unclear"}, 1)
+		count("holdfast_failures_total", map[string]string{"operation": "release", "reason": "indeterminate"}, 1)
 		count("holdfast_holds", nil, 0)
 		count("holdfast_wait_seconds", nil, 3)
 		count("holdfast_hold_seconds", nil, 3)
@@ -145,15 +145,15 @@ func TestCollector_SaysHowLongAndWhy(t *testing.T) {
 		metrics.Observe(e)
 	}
 	is(t, metrics, `
-# HELP holdfast_failures_total Claims, attempts to renew and releases that failed; unclear: without a clear answer.
+# HELP holdfast_failures_total Claims, attempts to renew and releases that failed; indeterminate: the outcome is not known.
 # TYPE holdfast_failures_total counter
 holdfast_failures_total{operation="claim",reason="denied",store="a store"} 1
 holdfast_failures_total{operation="claim",reason="mismatch",store="a store"} 1
-holdfast_failures_total{operation="claim",reason="unclear",store="a store"} 1
+holdfast_failures_total{operation="claim",reason="indeterminate",store="a store"} 1
 holdfast_failures_total{operation="release",reason="other",store="a store"} 1
-holdfast_failures_total{operation="release",reason="unclear",store="a store"} 0
+holdfast_failures_total{operation="release",reason="indeterminate",store="a store"} 0
 holdfast_failures_total{operation="renewal",reason="corrupt",store="a store"} 1
-holdfast_failures_total{operation="renewal",reason="unclear",store="a store"} 0
+holdfast_failures_total{operation="renewal",reason="indeterminate",store="a store"} 0
 # HELP holdfast_handovers_total Claims that got their hold from another of this process.
 # TYPE holdfast_handovers_total counter
 holdfast_handovers_total{store="a store"} 1

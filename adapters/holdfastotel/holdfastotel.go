@@ -132,7 +132,7 @@ func (t *Telemetry) instruments(m metric.Meter) error {
 	t.handovers = counter("holdfast.handovers", "{claim}", "Claims that got their hold from another of this process.")
 	t.refusals = counter("holdfast.refusals", "{claim}", "Claims that ended without a hold as others were ahead.")
 	t.losses = counter("holdfast.losses", "{hold}", "Holds that were lost.")
-	t.failures = counter("holdfast.failures", "{failure}", "Claims, attempts to renew and releases that failed; unclear: without a clear answer.")
+	t.failures = counter("holdfast.failures", "{failure}", "Claims, attempts to renew and releases that failed; indeterminate: the outcome is not known.")
 	long := []float64{0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800}
 	t.waitSeconds = seconds("holdfast.wait", "How long claims took from the call to the grant.", long...)
 	t.holdSeconds = seconds("holdfast.hold", "How long holds lasted from the grant to the release or the loss.", long...)
@@ -221,7 +221,7 @@ func (t *Telemetry) measure(e holdfast.Event) {
 	}
 }
 
-const unclear = "unclear"
+const indeterminate = "indeterminate"
 
 // reason is one of a few. A claim whose context ended before the store had answered
 // is indeterminate too.
@@ -231,7 +231,7 @@ func reason(err error) string {
 		text string
 	}{
 		{holdfast.ErrDenied, "denied"}, {holdfast.ErrCorrupt, "corrupt"}, {holdfast.ErrMismatch, "mismatch"},
-		{holdfast.ErrUnavailable, unclear}, {context.DeadlineExceeded, unclear},
+		{holdfast.ErrUnavailable, indeterminate}, {context.DeadlineExceeded, indeterminate},
 	} {
 		if errors.Is(err, r.err) {
 			return r.text
@@ -264,7 +264,7 @@ func (t *Telemetry) of(e holdfast.Event) attribute.Set {
 			c.Add(ctx, 0, with)
 		}
 		for _, operation := range []string{"claim", "renewal", "release"} {
-			t.failures.Add(ctx, 0, with, metric.WithAttributes(attribute.String("operation", operation), attribute.String("reason", unclear)))
+			t.failures.Add(ctx, 0, with, metric.WithAttributes(attribute.String("operation", operation), attribute.String("reason", indeterminate)))
 		}
 	}
 	return set

@@ -164,7 +164,7 @@ func TestMetricsCountWhatALockerDoes(t *testing.T) {
 			}
 		}
 		failure := func(operation string) []attribute.KeyValue {
-			return []attribute.KeyValue{attribute.String("operation", operation), attribute.String("reason", "unclear")}
+			return []attribute.KeyValue{attribute.String("operation", operation), attribute.String("reason", "indeterminate")}
 		}
 
 		one, two := lock(t, locks, t.Context(), "one"), lock(t, locks, t.Context(), "two")

@@ -161,7 +161,7 @@ func TestEachAlertFiresForWhatItNames(t *testing.T) {
 			time.Sleep(25 * time.Minute)
 			p.store.Break("nightly")
 		}, 28 * time.Minute, 40 * time.Minute},
-		{"HoldfastStoreUnclear", func(p *process) {
+		{"HoldfastStoreUnavailable", func(p *process) {
 			go func() { // it asks, or nobody notices
 				for range 60 {
 					time.Sleep(20 * time.Second)
