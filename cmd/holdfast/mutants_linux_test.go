@@ -116,6 +116,7 @@ var mutants = []mutant.Broken{
 	one("a refusal is a silence", "TestAServersRefusalIsReportedAndNotATimeout", "cmd-silence-by-its-text", mutant.Line("case text == \"\", silent(text), errors.Is(err, context.DeadlineExceeded):")),
 	one("a holder hears one request", "TestCommandOnFiles/a-holder-is-asked-to-give-up", "run-asked-again", mutant.After("s.requests = nil")),
 	one("a try waits for a silent store", "TestASilentServerIsOneLineAndBounded/Redis", "cmd-try-is-bounded", mutant.Return("0")),
+	one("a signal does not end a try that watches", "TestASignalEndsATryThatWatches", "cmd-signal-ends-a-watch", mutant.Stmt("_ = cancel")),
 	one("a try that watches ends as one that waits for a silent store", "TestATryWatchesForLongerThanAStoreMayBeSilent", "cmd-try-watches", mutant.Cond("WAS && false")),
 	one("a try waits no longer for a store than ever", "TestASilentServerIsOneLineAndBounded/Redis", "cmd-try-for-as-long", mutant.Cond("WAS && !j.try")),
 	one("prove waits long for a silent store", "TestASilentServerIsOneLineAndBounded/Redis", "prove-silence-ends-it", mutant.Line("ctx, cancel := context.WithTimeout(ctx, 30*time.Second)")),

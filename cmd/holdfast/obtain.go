@@ -17,12 +17,13 @@ import (
 // acquire waits for the lock. A signal gives up the place; a second one leaves
 // without giving it back.
 func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfast.LeaseSet, error) {
-	ctx, cancel := context.WithCancel(context.Background())
+	whole, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	whole := ctx
+	ctx := whole
 	if d := j.asksFor(); d > 0 {
-		ctx, cancel = context.WithDeadline(ctx, j.since().Add(d))
-		defer cancel()
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadline(whole, j.since().Add(d))
+		defer stop()
 	}
 	type result struct {
 		leases *holdfast.LeaseSet
@@ -55,7 +56,7 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 					}
 				}
 			}()
-			cancel()
+			cancel() //mutant:cmd-signal-ends-a-watch
 			if r := <-done; r.leases != nil {
 				r.leases.ReleaseUnused() //mutant:run-unused-at-signal
 			}

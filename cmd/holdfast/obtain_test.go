@@ -175,6 +175,31 @@ func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
 	}
 }
 
+// A try that watches is ended by one signal, as any wait is.
+func TestASignalEndsATryThatWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem, start := memstore.New(), time.Now()
+		held, err := opened(t, mem, nil).Mutex("a").TryLock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Release()
+		locks, err := holdfast.New(doubting{mem, start.Add(30 * time.Second)}, &holdfast.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer locks.Close()
+		signals := make(chan os.Signal, 1)
+		defer close(signals)
+		time.AfterFunc(10*time.Second, func() { signals <- syscall.SIGTERM })
+		j := job{try: true, where: "memory", begun: start, conflict: exitHeld, names: []string{"a"}}
+		_, err = j.acquire(locks, signals)
+		if end := (*exitError)(nil); !errors.As(err, &end) || end.code != codeOfSignal(syscall.SIGTERM) || time.Since(start) != 10*time.Second {
+			t.Errorf("%v after %v, want an end by the signal after 10s", err, time.Since(start))
+		}
+	})
+}
+
 func opened(t *testing.T, mem *memstore.Store, o *holdfast.Options) *holdfast.Locker {
 	if o == nil {
 		o = &holdfast.Options{}

@@ -44,6 +44,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"what was seen of an ended session is kept", "TestNothingIsKeptOfASessionThatHasEnded", "session-ended-is-kept", mutant.Delete()},
 		{"a session is judged by when it was seen first", "TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL", "session-stamp-not-compared", mutant.Cond("!known")},
 		{"a session is known to live that was never seen to", "TestASessionIsInDoubtUntilItWasSeenToChange", "session-seen-alive", mutant.Stmt("s = sighting{stamp: stamp, since: now, lived: true}")},
+		{"a session that lived long ago is known to live", "TestASessionIsInDoubtUntilItWasSeenToChange", "session-seen-alive", mutant.Stmt("s = sighting{stamp: stamp, since: now, lived: known}")},
 		{"a session is in doubt for ever", "TestASessionIsInDoubtUntilItWasSeenToChange", "session-seen-alive", mutant.Stmt("s = sighting{stamp: stamp, since: now}")},
 		{"a session that is to be closed is known to live", "TestASessionIsInDoubtUntilItWasSeenToChange", "session-doubted-until-closed", mutant.Return("max(s.ends.Sub(store.Now()), 0)")},
 		{"a session has ended just now", "TestItIsKnownForHowLongASessionHasEnded", "session-ended-just-now", mutant.Return("end.heard.Sub(now), true")},

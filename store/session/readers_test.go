@@ -238,5 +238,12 @@ func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
 		time.Sleep(time.Second)
 		leftIs(t, other, id, clocklessTTL-time.Second)
 		doubt(0)
+		// That it has changed since long ago does not show that it lives.
+		time.Sleep(10 * clocklessTTL)
+		if _, err := owner.Renew(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		leftIs(t, other, id, clocklessTTL)
+		doubt(clocklessTTL)
 	})
 }

@@ -33,7 +33,7 @@ type sighting struct {
 	since store.Instant
 	last  store.Instant // when it was last asked for
 	ends  store.Instant // when it was seen for its TTL
-	lived bool          // this process has seen it change
+	lived bool          // this process has seen it change within its TTL: it lived then
 }
 
 // forgotten is how long an unused session is remembered.
@@ -84,7 +84,7 @@ func (u *Unchanged) Seen(id ID, ttl time.Duration, stamp string) time.Duration {
 	now := store.Now()
 	s, known := u.seen[id]
 	if !known || s.stamp != stamp { //mutant:session-stamp-not-compared
-		s = sighting{stamp: stamp, since: now, lived: known} //mutant:session-seen-alive
+		s = sighting{stamp: stamp, since: now, lived: known && now.Sub(s.last) <= ttl} //mutant:session-seen-alive
 	}
 	s.last, s.ends = now, s.since.Add(ttl)
 	if u.seen == nil {

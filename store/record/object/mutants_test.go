@@ -48,6 +48,8 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"two sweep at once", "TestOfTwoThatComeToSweepOneDoes", "object-turn-of-two", mutant.Cond("err != nil && what != Done")},
 		{"a store sweeps in no turn", "TestStoresSweepInTurns", "record-sweeps-by-turns", mutant.Stmt("_ = b")},
 		{"who only looks sweeps", "TestWhoOnlyLooksSweepsNothing", "object-who-looks-sweeps", mutant.Cond("!b.turns.due()")},
+		{"a sweep ends at what cannot be read", "TestASweepPassesOverWhatCannotBeRead", "object-sweep-passes-over", mutant.Stmt("whole = yield(n, err) && err == nil")},
+		{"a reading tells the time of the record", "TestAReadingTellsTheTimeOfItsNotes", "object-now-of-the-notes", mutant.Stmt("_ = now")},
 		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
 		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
 		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},

@@ -86,7 +86,9 @@ func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) 
 			return record.Record{}, err
 		}
 		gone := false
-		r.Inbox, r.More, gone, err = b.notes(ctx, keys, h.Taken)
+		var now int64
+		r.Inbox, now, r.More, gone, err = b.notes(ctx, keys, h.Taken)
+		r.Now = max(r.Now, now)  // many notes take a while to be read //mutant:object-now-of-the-notes
 		if err != nil || !gone { //mutant:object-note-gone-meanwhile
 			return r, err
 		}
@@ -94,15 +96,15 @@ func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) 
 }
 
 // notes reads notes by their keys, but those that are taken in, and reports whether one is not there any more. If they are many, it
-// reads the first of them.
-func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, more, gone bool, err error) {
+// reads the first of them. now is the newest time that an answer has told.
+func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, now int64, more, gone bool, err error) {
 	all := whole(taken)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return all[noteID(key)] != nil })
 	found := make([][]record.Note, min(len(keys), most))
-	there := make([]bool, len(found))
+	there, times := make([]bool, len(found)), make([]int64, len(found)+1)
 	err = together(len(found), func(i int) error {
 		o, err := b.server.Get(ctx, keys[i])
-		there[i], found[i] = o.Version != "", unpack(keys[i], o.Body)
+		there[i], found[i], times[i] = o.Version != "", unpack(keys[i], o.Body), clockOf(o)
 		return err
 	})
 	for _, n := range slices.Concat(found...) {
@@ -110,7 +112,7 @@ func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []reco
 			notes = append(notes, n)
 		}
 	}
-	return notes, len(keys) > len(found), slices.Contains(there, false), err
+	return notes, slices.Max(times), len(keys) > len(found), slices.Contains(there, false), err
 }
 
 // most is how many objects of an inbox are read at a time.
@@ -136,7 +138,7 @@ func (b *Backend) Oldest(ctx context.Context, name string) (record.Note, error) 
 		if first.Key == "" {
 			return record.Note{}, nil
 		}
-		notes, _, gone, err := b.notes(ctx, []string{first.Key}, nil)
+		notes, _, _, gone, err := b.notes(ctx, []string{first.Key}, nil)
 		if err != nil || !gone && len(notes) > 0 {
 			return append(notes, record.Note{})[0], err
 		}

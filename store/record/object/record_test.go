@@ -50,6 +50,24 @@ func notes(r record.Record) string {
 	return all
 }
 
+// The time that a reading tells is no older than that of the last note of it: many take a while to be read.
+func TestAReadingTellsTheTimeOfItsNotes(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	swap(t, b, record.Record{}, false)
+	join(t, b, "one")
+	before := load(t, b).Now
+	m.meets(func(what, key string, _ []byte) answer {
+		if what == "GET" && strings.HasPrefix(key, "locks/j/") {
+			m.passes(3 * time.Second)
+		}
+		return 0
+	})
+	if now := load(t, b).Now; now-before != (3 * time.Second).Microseconds() {
+		t.Errorf("it tells a time %v after the one before, want 3s", time.Duration(now-before)*time.Microsecond)
+	}
+}
+
 // A note that a record has taken in is in no inbox, whether its object is deleted already or not, and whoever reads at what time.
 func TestATakenInNoteIsNeverReadAgain(t *testing.T) {
 	m := newMemory()

@@ -131,6 +131,28 @@ func TestASweepGoesOnWhereTheOneBeforeEnded(t *testing.T) {
 	}
 }
 
+// What is below the prefix and cannot be read, as it is another program's, is passed over.
+func TestASweepPassesOverWhatCannotBeRead(t *testing.T) {
+	m := newMemory()
+	b := backendOn(t, m)
+	swap(t, b, record.Record{}, false)
+	if _, _, err := m.Put(t.Context(), "locks/n/", []byte("not ours"), ""); err != nil { // it is the first
+		t.Fatal(err)
+	}
+	m.passes(48 * time.Hour)
+	foreign, names := 0, 0
+	for _, err := range b.Sweep(t.Context(), time.Hour) {
+		if err != nil {
+			foreign++
+		} else {
+			names++
+		}
+	}
+	if b.Finish(); foreign != 1 || names != 1 {
+		t.Errorf("it yields %d that cannot be read and %d names, want one each", foreign, names)
+	}
+}
+
 // What was told in an error, or on a context that has ended, is not passed over by the next sweep.
 func TestASweepThatFailsIsDoneAgain(t *testing.T) {
 	m := newMemory()
