@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,7 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	const implements = described + "package s\nfunc (s *S) Describe() store.Description { return d }\n"
 	const rest = "\nstoretest.Faults(t, linked)\nstoretest.Killed(t, killable)\nmutant.Catch(t, all)"
 	const run, compare = "storetest.Run(t, open)", "storetest.Differential(t, clocked)" + rest
+	const kit = "package objecttest\nfunc Suite(t *testing.T, s Subject) {\n" + run + "\n}\nfunc Other(t *testing.T, s Subject) {\nif s.Wanted {\n" + run + "\n}\n}\n"
 	test := func(body string) string { return "package s\nfunc TestStore(t *testing.T) {\n" + body + "\n}\n" }
 	for name, c := range map[string]struct {
 		test     string
@@ -46,11 +48,13 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 		"one":           {test(run), 4},
 		"conditional":   {test("if wanted {\n" + run + "\n}\n" + compare), 1},
 		"after_a_skip":  {test("if testing.Short() {\nt.Skip()\n}\n" + run + "\n" + compare), 0}, // a skip is told in the report
+		"by_the_kit":    {test("objecttest.Suite(t, s)\n" + compare), 0},
+		"not_by_it":     {test("objecttest.Other(t, s)\n" + compare), 1},
 		"not_in_a_test": {"package s\nfunc helper(t *testing.T) {\n" + run + "\n" + compare + "\n}\n", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
-			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n", "s/go.mod": "module s\n"} {
+			for file, text := range map[string]string{"s/s.go": implements, "s/s_test.go": c.test, "other/other.go": "package other\n", "s/go.mod": "module s\n", "internal/objecttest/kit.go": kit} {
 				path := filepath.Join(root, file)
 				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 					t.Fatal(err)
@@ -119,6 +123,7 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kit := kitOf(t, root)
 	for dir, files := range dirs {
 		name, err := filepath.Rel(root, dir)
 		if err != nil {
@@ -143,9 +148,9 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 				switch of := map[string]bool{}; {
 				case !file.test || f.Recv != nil:
 				case strings.HasPrefix(f.Name.Name, "Test"):
-					calls(f.Body, called)
+					calls(f.Body, called, kit)
 				default: // it may be by way of a function of the tests that the mutants are tried
-					calls(f.Body, of)
+					calls(f.Body, of, kit)
 					called["Catch"] = called["Catch"] || of["Catch"]
 				}
 			}
@@ -219,9 +224,32 @@ func describes(f *ast.FuncDecl) bool {
 		selects(f.Type.Results.List[0].Type, "store", "Description")
 }
 
-// calls notes the functions of storetest that the block calls, and mutant.Catch, leaving out
+// kitOf returns what each function of internal/objecttest calls of storetest: the stores of objects run the suites by it.
+func kitOf(t *testing.T, root string) map[string]map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "internal", "objecttest", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kit := map[string]map[string]bool{}
+	for _, path := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Body != nil {
+				kit[f.Name.Name] = map[string]bool{}
+				calls(f.Body, kit[f.Name.Name], nil)
+			}
+		}
+	}
+	return kit
+}
+
+// calls notes the functions of storetest that the block calls, itself or by the kit, and mutant.Catch, leaving out
 // what is behind a condition.
-func calls(block ast.Node, called map[string]bool) {
+func calls(block ast.Node, called map[string]bool, kit map[string]map[string]bool) {
 	ast.Inspect(block, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.IfStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
@@ -229,6 +257,8 @@ func calls(block ast.Node, called map[string]bool) {
 		case *ast.CallExpr:
 			if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (selects(n.Fun, "storetest", sel.Sel.Name) || selects(n.Fun, "mutant", "Catch")) {
 				called[sel.Sel.Name] = true
+			} else if ok && selects(n.Fun, "objecttest", sel.Sel.Name) {
+				maps.Copy(called, kit[sel.Sel.Name])
 			}
 		}
 		return true
