@@ -10,6 +10,9 @@
 // AcquireLockTimeout. On a store that cannot pass requests on (see [holdfast.Options.AskToGiveUp]) every
 // Lock is a [holdfast.ErrUnsupported].
 //
+// tusd 2.6 ends a request only once it reads the body of it. One that is asked earlier, in the moment after it got the lock,
+// does not hear it, and the other waits until the chunk is complete, or for AcquireLockTimeout. tusd's own lockers are no better there.
+//
 // If the lease is lost, as after the process was suspended for longer than the TTL, tusd ends the request
 // as if another had asked for the upload. A chunk on its way to the data store can still arrive. A data
 // store that must refuse it can compare the token of [Locker.Lease].
