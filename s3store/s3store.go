@@ -10,21 +10,21 @@
 //	s/SESSION           a session: its TTL, and how often it was renewed
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial, for a moment
-//	w/sweep             who has swept last
+//	w/sweep             when was last swept
 //
 // A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
-// and a hash. The line has v, the version of the form; name, in base64; rev, which each write draws anew, so that no two have the
-// same ETag; idle; and taken, the notes that are in the record and may be below j/ still. Whoever writes a record deletes these
-// after it. Who ends a session deletes it, and so does who finds it over. What crashes have left is deleted a day later, by a sweep: of all processes one
-// lists what is below the prefix, once an hour.
+// and a hash. The line has v, the version of the form; name, in base64; rev, a new random text for each write, so that no two have the
+// same ETag; idle; and taken, the notes that are in the record and may still be below j/. The process that has written a record deletes them.
+// A session is deleted by the process that ends it, or that finds it expired. What crashes have left is deleted a day later: once an hour one of
+// all processes lists what is below the prefix.
 //
 // # Guarantees
 //
 // Order, slots, upgrades, blocks of tokens, hand-over to another process, and match by token, as the rule of package
-// [github.com/holdfast-go/holdfast/store] says. S3 notifies nobody that asks: waiters poll, in growing pauses.
+// [github.com/holdfast-go/holdfast/store] says. S3 has no notifications: waiters poll, in growing pauses.
 //
-// A minimum hold and a lock delay are counted by the server's time, of which an answer tells the second, or one of up to two seconds before; and
-// the clocks of its machines may be a second apart. So three seconds are added to each. Neither ends early, and both may end six
+// A minimum hold and a lock delay are counted by the server's time. An answer has it in whole seconds and may be two seconds old, and
+// the clocks of its machines may differ by a second. So three seconds are added to each. Neither ends early, and both may end six
 // seconds late.
 //
 // A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was
@@ -33,17 +33,17 @@
 // ones.
 //
 // A process has one session for each TTL that its claims have, and one of ten seconds for those that wait. It renews a session
-// once for all of its claims, by a write that depends on the one before. S3 has no TTLs for objects. So whoever meets an entry asks for its session,
-// and judges it by the server's own time: the Last-Modified of the session, and the Date of the answer. Nobody has to
-// have seen it before: a process that tries once and ends, as from cron, gets what a dead process held as soon as its time is over.
-// Who finds it over closes it, by a write that is refused if it was renewed meanwhile, before anybody is granted what it kept. Both times
-// are cut to the second. So TTLs are whole seconds, the least is five, and a holder counts three seconds less than its TTL: one for
-// each time, and one for the clocks of the many machines that answer for S3, of which none may be further from another than that.
+// once for all of its claims, by a write that depends on the one before. S3 has no TTLs for objects. So a process that finds an entry in a record reads the
+// entry's session, and judges it by the server's time: the Last-Modified of the session, and the Date of the answer. It need not have
+// seen the session before: a process that tries once and ends, as from cron, gets what a dead process held as soon as the TTL is over.
+// A process that finds a session expired closes it before anybody is granted what it kept, by a write that is refused if the session was renewed meanwhile.
+// Both times are cut to the second. So TTLs are whole seconds, the least is five, and a holder counts three seconds less than its TTL: one for
+// each time, and one for the clocks of the many machines that answer for S3, which must not differ by more.
 //
-// A server of which the answers lack one of these times is used, too. A session is over there once it was seen unchanged for its TTL, by the clock
-// of who asks. So a try of a process that has not seen the holder alive, as from cron, watches until it has: a third of the holder's TTL as a rule,
-// and its whole TTL if the holder has died; then it has the name. Without Date a minimum hold and a lock delay are refused, and so is each write of a
-// name that has one. Nothing is swept: what crashes leave stays until somebody uses its name.
+// A server whose answers lack one of these times is used, too. There a session has expired once a process has seen it unchanged for its TTL, on
+// its own clock. So a try of a process that has not seen the holder alive, as from cron, watches until it has: as a rule for a third of the holder's TTL.
+// If the holder has died, it takes the whole TTL; then the try is granted the name. Without Date a minimum hold and a lock delay are refused, and so is each write of a
+// name that has one. Nothing is swept: what crashes leave stays until the name is used.
 //
 // Tokens of a name increase while its object exists, and after that while the server's clock is not behind the
 // newest one.
@@ -76,7 +76,7 @@
 //	  {"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], "Resource": "arn:aws:s3:::BUCKET/PREFIX*"},
 //	  {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::BUCKET"}]}
 //
-// Without s3:ListBucket S3 answers 403 for a missing object. s3:GetLifecycleConfiguration on the bucket lets
+// Without s3:ListBucket, S3 answers 403 for a missing object. s3:GetLifecycleConfiguration on the bucket lets
 // doctor read the rules.
 package s3store
 

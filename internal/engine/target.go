@@ -74,7 +74,7 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 	}
 	p, l, err := e.queues.enter(ctx, w, began) //mutant:all-waiters-process-ask
 	if err == errOnlyTry {
-		return w.try(ctx, began, w.tooMany)
+		return w.try(ctx, began, false, w.tooMany)
 	}
 	if err != nil {
 		return nil, w.failed(&values{ctx}, store.ID{}, began, err) //mutant:cancelled-wait-process-told
@@ -89,32 +89,23 @@ func (w *Target) Lock(ctx context.Context) (*Lease, error) {
 	return l, r.failed(err) //mutant:wait-given-up-told
 }
 
-// Try takes the target if it is granted at once. Where the store is not sure that those who hold it live, it is asked until it is.
+// Try takes the target if it is granted at once. A store that has to watch whether the holders live is asked until it knows.
 func (w *Target) Try(ctx context.Context) (*Lease, error) {
 	if again, err := w.begin(ctx); again != nil || err != nil {
 		return again, err
 	}
 	defer w.l.e.work.Done()
-	r := newRequest(ctx, w, w.l.e.stamp(w.l.s), nil)
-	r.claim.Try = true
-	l, err := r.ask(ctx)
-	if l == nil && err == nil {
-		l, err = r.watch(ctx)
-	}
-	return r.tried(l, err, func(r *refused) HeldError { return w.refusal(&r.answer, r.when, nil) })
+	return w.try(ctx, w.l.e.stamp(w.l.s), true, func(r *refused) HeldError { return w.refusal(&r.answer, r.when, nil) })
 }
 
-// try asks once. refusal makes the error of a refusal.
-func (w *Target) try(ctx context.Context, began clock.Instant, refusal func(*refused) HeldError) (*Lease, error) {
+// try asks once, or if watches until the store knows whether the holders live. refusal makes the error of a refusal.
+func (w *Target) try(ctx context.Context, began clock.Instant, watches bool, refusal func(*refused) HeldError) (*Lease, error) {
 	r := newRequest(ctx, w, began, nil)
 	r.claim.Try = true
 	l, err := r.ask(ctx)
-	return r.tried(l, err, refusal)
-}
-
-// tried is what comes of a try that was answered so.
-func (r *request) tried(l *Lease, err error, refusal func(*refused) HeldError) (*Lease, error) {
-	w := r.w
+	if l == nil && err == nil && watches {
+		l, err = r.watch(ctx)
+	}
 	switch {
 	case l != nil:
 		w.l.e.queues.keep(w, l.hold, nil)

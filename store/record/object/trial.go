@@ -16,11 +16,11 @@ type trying struct {
 	err  error // set before done is closed
 }
 
-// trialPatience bounds a trial, which goes on when who began it has left: on a slow link it takes longer than an ask waits.
+// trialPatience bounds a trial. It may be longer than the caller waits: on a slow link a trial takes longer than an ask.
 const trialPatience = 30 * time.Second
 
-// Prepare makes sure, once, that the server keeps what locks rest on. A trial that one caller begins serves all that come while it is
-// under way, and goes on though that one leaves. One that has failed is made anew by the next.
+// Prepare makes sure, once, that the server does conditional writes as locks need them. All callers wait for the trial that the first of them
+// begins, and it continues if that one stops waiting. After a failed trial the next caller begins another.
 func (b *Backend) Prepare(ctx context.Context) error {
 	if b.tried.Load() {
 		return nil
@@ -36,7 +36,7 @@ func (b *Backend) Prepare(ctx context.Context) error {
 		b.trying = t
 		caller := ctx
 		b.tasks.Go(func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // with the values of who is first //mutant:object-trial-ends-with-its-caller
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // with the values of the first caller //mutant:object-trial-ends-with-its-caller
 			defer cancel()
 			defer context.AfterFunc(b.ctx, cancel)()
 			err := b.trial(ctx)
@@ -58,11 +58,11 @@ func (b *Backend) Prepare(ctx context.Context) error {
 	}
 }
 
-// writers is how many write at once in a trial.
+// writers is how many writes of a trial are sent at once.
 const writers = 4
 
 // trial writes an object of its own as locks do, and checks that each write that must fail does. Many servers
-// that speak the protocol of S3 do not support If-Match of a write, and do the write.
+// that speak the protocol of S3 ignore If-Match, and do the write.
 func (b *Backend) trial(ctx context.Context) error {
 	key := b.Prefix + "t/" + rand.Text()
 	defer b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key, "") })
@@ -128,8 +128,9 @@ func (b *Backend) trial(ctx context.Context) error {
 	return nil
 }
 
-// Timed reports whether the server has told, in the trial, its time and when an object was written.
+// Timed reports whether the answers to the trial had the server's time, and when an object was written.
 func (b *Backend) Timed() bool { return b.timed.Load() }
 
-// clocks is how far the Date of an answer may be from the Last-Modified of what was written at that moment: a second, and what both are cut by.
+// clocks is how much the Date of an answer may differ from the Last-Modified of an object written at that moment: a second, and what is lost as
+// both are cut to the second.
 const clocks = time.Second + Stale

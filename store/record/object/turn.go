@@ -12,26 +12,26 @@ import (
 	"github.com/holdfast-go/holdfast/store/record"
 )
 
-// A listing is billed as a write where objects are billed, so the processes that share a prefix take turns: one of them goes over all, once
-// an hour. Who has done so last an object tells, by when it was written. Whoever finds that old writes it anew, if nobody else has meanwhile, and sweeps.
+// A listing of objects is billed as a write. So of all processes that share a prefix one lists all objects, once an hour. An object says when
+// that was last, by its own time. A process that finds it older than an hour writes it again, by a conditional write, and then sweeps.
 
-// SweepEvery is how often what crashes have left is swept, by one of all processes.
+// SweepEvery is how often one of all processes sweeps what crashes have left.
 const SweepEvery = time.Hour
 
-// A turn is what the object of the newest sweep has.
+// A turn is the content of the object that says when the newest sweep was.
 type turn struct {
 	V     int    `json:"v"`
 	Rev   string `json:"rev"`             // drawn, so that no two are the same
-	After string `json:"after,omitempty"` // the key up to which a sweep came that was broken off: the next goes on there
+	After string `json:"after,omitempty"` // if a sweep was interrupted: the last key that it reached. The next continues there
 }
 
-// A turnTaker is when this process is to look again whose turn it is.
+// A turnTaker says when this process reads that object again.
 type turnTaker struct {
 	mu   sync.Mutex
 	next store.Instant
 }
 
-// due reports whether it is time to look. It is not again for an hour then.
+// due reports whether it is time to read the object, and then is false for an hour.
 func (t *turnTaker) due() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *turnTaker) due() bool {
 	return true
 }
 
-// in has it be due in so long, an hour at the most.
+// in makes it due after d, or after an hour if that is less.
 func (t *turnTaker) in(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *turnTaker) in(d time.Duration) {
 // Sweep implements [record.Sweeper].
 func (b *Backend) Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[record.Named, error] {
 	return func(yield func(record.Named, error) bool) {
-		if !b.tried.Load() || !b.turns.due() { // who only looks writes nothing //mutant:object-who-looks-sweeps
+		if !b.tried.Load() || !b.turns.due() { // a process that only reads writes nothing //mutant:object-who-looks-sweeps
 			return
 		}
 		from, version, own := b.turn(ctx)
@@ -62,14 +62,14 @@ func (b *Backend) Sweep(ctx context.Context, unwritten time.Duration) iter.Seq2[
 		}
 		whole, last := true, from
 		b.list(ctx, unwritten, from, func(key string) { last = key }, func(n record.Named, err error) bool {
-			whole = yield(n, err) && (err == nil || store.Definite(err)) // what cannot be read is passed over //mutant:object-sweep-passes-over
+			whole = yield(n, err) && (err == nil || store.Definite(err)) // an object that cannot be read is skipped //mutant:object-sweep-passes-over
 			return whole
 		})
 		if whole = whole && ctx.Err() == nil; whole {
 			last = ""
 		}
 		if last != from {
-			b.behind(func(ctx context.Context) { _, _, _ = b.server.Put(ctx, b.turnKey(), turnAt(last), version) }) // else the next begins where this one did //mutant:object-sweep-goes-on
+			b.behind(func(ctx context.Context) { _, _, _ = b.server.Put(ctx, b.turnKey(), turnAt(last), version) }) // otherwise the next begins where this one did //mutant:object-sweep-goes-on
 		}
 	}
 }
@@ -84,14 +84,14 @@ func turnAt(after string) []byte {
 	return text
 }
 
-// turn takes the turn, if it is one's own: then the version is that of the object which says so.
+// turn reports whether this process is to sweep now. Then the object was written, and version is its version.
 func (b *Backend) turn(ctx context.Context) (after, version string, own bool) {
 	o, err := b.server.Get(ctx, b.turnKey())
 	var t turn
 	switch {
 	case err != nil || o.Now.IsZero(): // without its time nothing is swept
 		return "", "", false
-	case o.Version == "":
+	case o.Version == "": // nobody has swept yet
 	case json.Unmarshal(o.Body, &t) != nil || t.V != form || o.Written.IsZero():
 		return "", "", false
 	case o.Now.Sub(o.Written) < SweepEvery: //mutant:object-turn-of-another
