@@ -48,6 +48,9 @@ type Subject struct {
 	// Freeze returns a place on a server of its own, which answers nothing from when freeze is called on, until the test ends.
 	Freeze func(t *testing.T) (place string, freeze func())
 
+	// InProcess says that the server is a value in this process, without a link and a way to freeze it.
+	InProcess bool
+
 	// Within runs each subtest of the suites, as that of storetest.Run does; nil: nothing does.
 	Within storetest.Within
 }
@@ -156,6 +159,8 @@ func Backend(t *testing.T, s Subject) {
 	of := recordtest.Subject{
 		Open:  func(t *testing.T) record.Backend { return s.ready(t, place).Backend },
 		Brief: func(t *testing.T) record.Backend { return s.sweeping(t, brief) },
+
+		InProcess: s.InProcess,
 	}
 	if s.Linked != nil {
 		of.Linked = func(t *testing.T) (record.Backend, storetest.Link) {

@@ -101,7 +101,7 @@ func TestMemory(t *testing.T) {
 	t.Run("backend", func(t *testing.T) {
 		t.Parallel()
 		s := memories()
-		s.Linked = nil // that of a test can only be cut
+		s.Linked, s.InProcess = nil, true // its link can only be cut
 		Backend(t, s)
 	})
 }

@@ -280,21 +280,3 @@ func TestAStoreWithoutAServerIsNamedAtTheEnd(t *testing.T) {
 		}
 	}
 }
-
-// Only the server in memory may be without a link: a store's own backend has one.
-func TestOnlyTheServerInMemoryHasNoLink(t *testing.T) {
-	const kit = "github.com/holdfast-go/holdfast/internal/objecttest.TestMemory/backend/promise/a"
-	for _, c := range []struct {
-		skip
-		allowed bool
-	}{
-		{skip{name: kit, reason: "recordtest.go:126: the subject has no link"}, true},
-		{skip{name: kit, reason: "recordtest.go:126: the subject cannot be frozen"}, true},
-		{skip{name: kit, reason: "no server"}, false},
-		{skip{name: "github.com/holdfast-go/holdfast/s3store.TestBackend/promise/a", reason: "recordtest.go:126: the subject has no link"}, false},
-	} {
-		if why := c.skip.allowed(); (why != "") != c.allowed {
-			t.Errorf("%s, %s: %q", c.name, c.reason, why)
-		}
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
 )
 
 // withoutServer is the stores whose server cannot be installed where the tests
@@ -51,18 +50,12 @@ var exceptions = []struct {
 	{regexp.MustCompile(`only Linux kills a command with its parent|open files cannot be counted here: `), "it is about another operating system"},
 }
 
-// inMemory is the test of the kit for stores of objects by a server in memory. A store's own backend has a link and can be frozen.
-const inMemory = "/internal/objecttest.TestMemory/"
-
 // position is where t.Skip was called, as it prints that.
 var position = regexp.MustCompile(`^\S+\.go:\d+: `)
 
 // allowed returns the exception that covers the skip, or "".
 func (s skip) allowed() string {
 	said := position.ReplaceAllString(s.reason, "")
-	if strings.Contains(s.name, inMemory) && (said == "the subject has no link" || said == "the subject cannot be frozen") {
-		return "what needs a network, on a server in memory"
-	}
 	for _, e := range exceptions {
 		if e.reason.MatchString(said) {
 			return e.why

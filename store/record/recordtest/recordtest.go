@@ -43,6 +43,9 @@ type Subject struct {
 	// Brief is Open of backends whose Retention is as short as the server allows, on a server of
 	// their own if need be.
 	Brief func(t *testing.T) record.Backend
+
+	// InProcess says that the server is a value in this process. The promises about links and frozen servers are left out.
+	InProcess bool
 }
 
 // Run tests every promise, each in a parallel subtest, and returns when all have ended.
@@ -120,6 +123,9 @@ func run(t *testing.T, s Subject, traits record.Traits, sessions session.Traits,
 					t.Fatalf("two promises are called %q", p.name)
 				}
 				seen[p.name] = true
+				if s.InProcess && (p.linked || p.frozen) {
+					continue
+				}
 				t.Run(p.name, func(t *testing.T) {
 					t.Parallel()
 					if why := p.skips(s, traits, sessions); why != "" {
