@@ -115,6 +115,7 @@ var engineMutants = []mutant.Broken{
 	one("an ask of who has waited grants a session's time", "TestRenewByHand_AfterAWaitInASessionTheTTLIsWhole", "lasts-as-a-position", mutant.Line("false")),
 	one("a poll that finds the grant is asked again", "TestRule5_APollThatFindsTheGrantIsTheGrant", "poll-spares-minimum-hold", mutant.Cond("true")),
 	inside("a pause goes by those that slept", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-the-pace-of-the-queue", mutant.Value("times(turn, ahead)/4*3")),
+	inside("a pause grows by half though some have gone", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-by-the-pace-of-the-queue", mutant.Value("min(times(p.poll, 1+ahead)/time.Duration(1+p.ahead), left/4*3)")),
 	inside("a pause is as short as those ahead are quick", "TestRule5_PausesGoByThePaceOfTheQueue", "polls-no-sooner", mutant.Value("min(p.poll, p.mostPause(ahead))")),
 	inside("who goes by its position does so roughly", "TestRule5_PausesGoByThePaceOfTheQueue", "position-with-jitter", mutant.Cond("false")),
 	one("a poll that tells of the position spares no ask", "TestRule5_APollThatConfirmsThePositionSparesTheAsk", "poll-tells-of-the-position", mutant.Line("case false:")),

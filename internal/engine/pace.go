@@ -54,10 +54,10 @@ func (p *pace) refuse(a *store.Answer, sent clock.Instant) {
 	p.moved(a)
 }
 
-// moved notes how many wait ahead. Who has just come pauses first for a turn for each of them, or for a part of the time that
-// the holder has had. When some have gone it pauses for three quarters of the time that the others will take, going by that; but
-// that was more than it takes if some of them slept, so for no longer than the pause before, for as many. So a crowd behind
-// polls seldom; and who is next polls when the turn of the holder is about to end, and then often.
+// moved notes how many wait ahead. A waiter that has just come first pauses for a turn for each of them, or for a part of the time that
+// the holder has had. When some have gone, it pauses for three quarters of the time that the others will take, going by that. That
+// is too long if some of them slept past their turn, so the pause per waiter ahead grows by at most a quarter. So a crowd
+// polls seldom, and the next in line polls when the turn of the holder is about to end, and then often.
 func (p *pace) moved(a *store.Answer) {
 	now, ahead := p.e.now(), a.Waiting
 	switch {
@@ -78,7 +78,7 @@ func (p *pace) moved(a *store.Answer) {
 				left = min(left, turn-a.Holders[i].Age) //mutant:polls-as-the-turn-ends
 			}
 		}
-		p.poll = min(times(p.poll, 1+ahead)/time.Duration(1+p.ahead), left/4*3) //mutant:polls-by-the-pace-of-the-queue
+		p.poll = min(times(p.poll, 1+ahead)/time.Duration(1+p.ahead)*5/6, left/4*3) // the last pause has grown by half already //mutant:polls-by-the-pace-of-the-queue
 	case ahead == p.ahead:
 		return
 	}

@@ -48,7 +48,7 @@ func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
 		{0, 99, 1000 * ms},
 		{500 * ms, 49, 367500 * time.Microsecond}, // of 10 ms each
 		{200 * ms, 29, 217500 * time.Microsecond},
-		{4 * time.Second, 19, 217500 * time.Microsecond}, // a turn took 400 ms; two thirds of 217.5 ms, and half as long again
+		{4 * time.Second, 19, 181250 * time.Microsecond}, // a turn took 400 ms; two thirds of 217.5 ms, and a quarter as long again
 		{40 * ms, 9, 27 * ms},
 		{10 * ms, 0, 10 * ms},
 	} {
