@@ -42,7 +42,6 @@ func BenchmarkHandOff(b *testing.B) {
 // A duet is this process and a helper, which take turns.
 type duet struct {
 	testing.TB
-	ctx  context.Context
 	w    *waiter
 	hold store.Hold
 	h    *helper
@@ -52,9 +51,8 @@ type duet struct {
 // newDuet returns a duet in which this process holds and the helper waits.
 func newDuet(t testing.TB) *duet {
 	d := &duet{TB: t, name: "duet"}
-	var stop context.CancelFunc
-	d.ctx, stop = context.WithTimeout(context.Background(), time.Minute)
-	t.Cleanup(stop)
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
 	dir := t.TempDir()
 	s := open(t, dir)
 	t.Cleanup(func() { s.Close() })
@@ -62,22 +60,26 @@ func newDuet(t testing.TB) *duet {
 	if d.w, err = newWaiter(s); err != nil {
 		t.Fatal(err)
 	}
-	if d.hold, err = d.w.lock(d.ctx, lockOf(d.w.p, d.name), nil); err != nil {
+	if d.hold, err = d.w.lock(ctx, lockOf(d.w.p, d.name), nil); err != nil {
 		t.Fatal(err)
 	}
 	d.h = start(t, "hand over", dir, d.name)
-	if err := crowded(d.ctx, s, d.name); err != nil {
+	if err := crowded(ctx, s, d.name); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
 // turn gives the name to the helper and gets it back. It returns how long the
-// way there took, from before the release to after the other's grant.
+// way there took, from before the release to after the other's grant. Each turn
+// has a bound of its own: a slow machine takes long for all of them.
 func (d *duet) turn() time.Duration {
 	d.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), patience)
+	defer stop()
+	defer time.AfterFunc(patience, func() { d.h.cmd.Process.Kill() }).Stop()
 	from := monotonic()
-	if err := d.w.s.Release(d.ctx, d.hold); err != nil {
+	if err := d.w.s.Release(ctx, d.hold); err != nil {
 		d.Fatal(err)
 	}
 	var b [8]byte
@@ -86,10 +88,10 @@ func (d *duet) turn() time.Duration {
 	}
 	took := time.Duration(int64(binary.LittleEndian.Uint64(b[:])) - from)
 	var err error
-	if d.hold, err = d.w.lock(d.ctx, lockOf(d.w.p, d.name), nil); err != nil {
+	if d.hold, err = d.w.lock(ctx, lockOf(d.w.p, d.name), nil); err != nil {
 		d.Fatal(err)
 	}
-	if err := crowded(d.ctx, d.w.s, d.name); err != nil {
+	if err := crowded(ctx, d.w.s, d.name); err != nil {
 		d.Fatal(err)
 	}
 	return took

@@ -23,10 +23,14 @@ func Example() {
 	ran := make(chan bool)
 	job := holdfastcron.Func(func(ctx context.Context) error {
 		lease := holdfast.LeaseFrom(ctx) // its Token is for what the job writes to
-		ran <- lease.Valid()
+		select {
+		case ran <- lease.Valid():
+		case <-ctx.Done(): // the lease is lost, or the program ends
+		}
 		return nil
 	})
-	once := holdfastcron.OneProcess(context.Background(), locks, "report", &holdfastcron.Options{
+	running, end := context.WithCancel(context.Background())
+	once := holdfastcron.OneProcess(running, locks, "report", &holdfastcron.Options{
 		AtLeast: 100 * time.Millisecond,
 		AtMost:  time.Minute,
 	})
@@ -37,6 +41,7 @@ func Example() {
 	}
 	c.Start()
 	fmt.Println("the lease is valid:", <-ran)
+	end() // a run that has begun since
 	<-c.Stop().Done()
 	// Output:
 	// the lease is valid: true

@@ -20,9 +20,7 @@ func TestAFrozenPostgresServerIsFrozenWithItsBackends(t *testing.T) {
 		}
 	}
 	s.Thaw()
-	if err := postgresReady(s.Addr); err != nil {
-		t.Errorf("a thawed server: %v", err)
-	}
+	responds(t, s.Addr, postgresReady)
 	s.Freeze() // the clean-up stops a frozen one as well
 }
 

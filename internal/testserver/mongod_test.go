@@ -26,9 +26,7 @@ func TestAMongodGetsItsPortDirectoryAndExtraFlags(t *testing.T) {
 	}
 	if HasMongod() {
 		s := Mongod(t)
-		if err := mongodReady(s.Addr); err != nil {
-			t.Error(err)
-		}
+		responds(t, s.Addr, mongodReady)
 	} else if _, err := exec.LookPath("mongod"); err == nil {
 		t.Error("there is a mongod, and it was not found")
 	}

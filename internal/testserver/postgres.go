@@ -72,7 +72,7 @@ func (s *Server) Promote() {
 		bin := filepath.Dir(program)
 		var user *account
 		if user, err = unprivileged("postgres"); err == nil {
-			err = user.run(filepath.Join(bin, "pg_ctl"), "promote", "-D", filepath.Join(s.dir, "data"), "-w", "-t", "30")
+			err = user.run(filepath.Join(bin, "pg_ctl"), "promote", "-D", filepath.Join(s.dir, "data"), "-w", "-t", strconv.Itoa(int(patience.Seconds())))
 		}
 	}
 	if err != nil {

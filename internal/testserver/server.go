@@ -220,8 +220,12 @@ func (s *Server) signal(sig os.Signal) {
 // send signals the server, and then its children: one that is frozen or killed
 // has no more of them than are found.
 func (s *Server) send(sig os.Signal) error {
+	s.tb.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
 		return err
+	}
+	if sig == freeze { // until it stands still it can be amid the start of another child
+		s.until("the server stands still", func() bool { return still(s.PID) })
 	}
 	for _, pid := range children(s.PID) {
 		if p, err := os.FindProcess(pid); err == nil {
