@@ -190,17 +190,50 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 func TestACrowdCostsFewStatementsALock(t *testing.T) {
 	t.Parallel()
 	n := recordtest.CrowdSize(30)
+	// One after another has the name. If each of their statements takes that long, the last has no answer in the 5 s that a call has.
+	tooSlow := 5 * time.Second / time.Duration(n)
+	for tries := 1; ; tries++ {
+		var each float64
+		var unanswered int
+		var took time.Duration
+		t.Run(fmt.Sprint("try ", tries), func(t *testing.T) { each, unanswered, took = crowd(t, n) })
+		if unanswered > 0 && took > tooSlow && tries < 10 {
+			t.Logf("this machine is too slow: a statement that nobody blocks took %v", took)
+			continue
+		}
+		if each > 15 || unanswered > 0 {
+			t.Errorf("%.1f statements a lock, want at most 15; %d were not answered", each, unanswered)
+		}
+		return
+	}
+}
+
+// crowd is recordtest.Crowd on a server of its own, and how long a statement took there at most that nobody blocks.
+func crowd(t *testing.T, n int) (each float64, unanswered int, took time.Duration) {
+	t.Helper()
 	server := testserver.Postgres(t, "-c", fmt.Sprintf("max_connections=%d", n+100))
-	pool := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.MaxConns = 32 })
+	pool, direct := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.MaxConns = 32 }), poolOn(t, server.Addr)
+	ctx, end := context.WithCancel(t.Context())
+	var probing sync.WaitGroup
+	probing.Go(func() {
+		for ctx.Err() == nil {
+			begun := time.Now()
+			time.Sleep(time.Millisecond)
+			if _, err := direct.Exec(ctx, "SELECT 1"); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			took = max(took, time.Since(begun))
+		}
+	})
 	var counts recordtest.Counts
-	each, unanswered := recordtest.Crowd(t, n, &counts, func(t *testing.T) store.Store {
+	each, unanswered = recordtest.Crowd(t, n, &counts, func(t *testing.T) store.Store {
 		s := tableOn(t, pool, nil)
 		s.db = &tallied{s.db, &counts, s.do}
 		return s
 	})
-	if each > 15 || unanswered > 0 {
-		t.Errorf("%.1f statements a lock, want at most 15; %d were not answered", each, unanswered)
-	}
+	end()
+	probing.Wait()
+	return each, unanswered, took
 }
 
 // With HOLDFAST_TEST_CROWD=10000 it tells more.
