@@ -39,8 +39,11 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 		tried(t, s.b)
 		stores = append(stores, s)
 	}
-	for round := range rounds {
-		name := fmt.Sprint("n", round)
+	for round, told := 0, 0; told < rounds; round++ {
+		if round == 10*rounds {
+			t.Fatal("this machine is too slow: each time positions had lapsed before all were answered")
+		}
+		name, began := fmt.Sprint("n", round), store.Now()
 		var granted atomic.Int64
 		var all sync.WaitGroup
 		start := make(chan struct{})
@@ -49,7 +52,10 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 			all.Go(func() {
 				<-start
 				a, err := s.Ask(t.Context(), c)
-				if err != nil {
+				for again := store.Now(); errors.Is(err, store.ErrUnavailable) && store.Now().Sub(again) < patience; {
+					a, err = s.Ask(t.Context(), c) // the stand-in is in this process, and a busy machine leaves an ask without its answer
+				}
+				if err != nil && (!errors.Is(err, store.ErrLost) || store.Now().Sub(began) < c.PositionTTL) {
 					t.Error(err)
 				}
 				if a.Granted {
@@ -59,9 +65,14 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 		}
 		close(start)
 		all.Wait()
-		if st := storetest.MustList(t, stores[0], name); granted.Load() != 1 || len(st.Entries) != claims {
+		st := storetest.MustList(t, stores[0], name)
+		if len(st.Entries) != claims && store.Now().Sub(began) >= mutex(name).PositionTTL {
+			continue // some have lapsed
+		}
+		if granted.Load() != 1 || len(st.Entries) != claims {
 			t.Errorf("%d granted, %d entries, want 1 and %d", granted.Load(), len(st.Entries), claims)
 		}
+		told++
 	}
 }
 

@@ -247,12 +247,12 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 			defer cancel()
 			return f(ctx)
 		}
-		tries := func() (b store.Answer, err error) {
+		tries := func(d time.Duration) (b store.Answer, err error) {
 			try := storetest.Mutex(them, "a")
 			try.Try = true
-			err = within(300*time.Millisecond, func(ctx context.Context) (err error) { b, err = other.Ask(ctx, try); return err })
+			err = within(d, func(ctx context.Context) (err error) { b, err = other.Ask(ctx, try); return err })
 			if err != nil { // it may have been granted, or be yet: what cannot be given back now the store gives back later
-				_ = within(300*time.Millisecond, func(ctx context.Context) error { return other.Release(ctx, store.Hold{Name: "a", ID: try.ID}) })
+				_ = within(d, func(ctx context.Context) error { return other.Release(ctx, store.Hold{Name: "a", ID: try.ID}) })
 			}
 			return b, err
 		}
@@ -270,13 +270,13 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 			} else if err == nil {
 				until = max(until, r.From.Add(r.TTL))
 			}
-			if b, err := tries(); err == nil && b.Granted {
+			if b, err := tries(300 * time.Millisecond); err == nil && b.Granted {
 				t.Fatalf("another was granted it %v before the deadline of who holds it", until.Sub(store.Now()))
 			}
 		}
 		unlock()
 		for deadline := time.Now().Add(patience); ; {
-			if b, err := tries(); err == nil && b.Granted {
+			if b, err := tries(patience / 3); err == nil && b.Granted {
 				if b.Token <= h.Token {
 					t.Errorf("token %d after %d", b.Token, h.Token)
 				}

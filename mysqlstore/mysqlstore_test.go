@@ -96,9 +96,15 @@ var patience = func() time.Duration {
 // until polls for something that must happen.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
+	untilPast(t, 0, what, f)
+}
+
+// untilPast is until for something that cannot happen before a time has passed.
+func untilPast(t testing.TB, d time.Duration, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(d + patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
+			t.Fatalf("after %v still not: %s", d+patience, what)
 		}
 	}
 }

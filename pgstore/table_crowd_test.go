@@ -103,32 +103,33 @@ func byClaims(ctx context.Context, s *Store) error {
 		c := mutex("hot")
 		c.TTL, c.PositionTTL = crowdTTL, crowdTTL
 		h := store.Hold{Name: c.Name, TTL: c.TTL}
-		var sent time.Time
+		var ends store.Instant // as the engine counts: from before the ask, or from when its session was renewed
 		for h.Token == 0 {
-			sent = time.Now()
+			sent := store.Now()
 			a, err := s.Ask(ctx, c)
 			switch {
 			case ctx.Err() != nil:
 				return nil
 			case errors.Is(err, store.ErrLost):
 				c.ID = me.NewID() // the place lapsed
+			case errors.Is(err, store.ErrUnavailable): // as on a busy machine: the same is asked for again
 			case err != nil:
 				return err
 			case a.Granted:
-				h.ID, h.Token = c.ID, a.Token
+				h.ID, h.Token, ends = c.ID, a.Token, cmp.Or(a.From, sent).Add(a.TTL)
 			default:
 				time.Sleep(min(a.Until, 5*time.Millisecond))
 			}
 		}
-		begin, deadline := clock.Boot(), sent.Add(c.TTL) // as the engine counts: from before the ask
+		begin := clock.Boot()
 		for range n % 3 {
 			time.Sleep(time.Duration(n%7) * time.Millisecond)
-			sent := time.Now()
-			if s.Renew(ctx, []store.Hold{h})[0].Err == nil && time.Now().Before(deadline) {
-				deadline = sent.Add(c.TTL)
+			sent := store.Now()
+			if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err == nil && store.Now() < ends {
+				ends = max(ends, cmp.Or(r.From, sent).Add(r.TTL))
 			}
 		}
-		if tell(h.Token, begin, deadline, never) && n%11 == 10 {
+		if tell(h.Token, begin, time.Now().Add(ends.Sub(store.Now())), never) && n%11 == 10 {
 			continue
 		}
 		s.Release(context.WithoutCancel(ctx), h)

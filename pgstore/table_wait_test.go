@@ -253,21 +253,23 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	s.db = &meddled{db: s.db}
 	defer s.Close()
 	h := mustHold(t, s, mutex("n"))
-	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
-		t.Fatal(err)
+	mustRenew(t, s, h)
+	waiter := second(t, s) // who waits, too, for as long as this takes: its process has died, and its session goes on
+	waiter.db = &meddled{db: waiter.db}
+	mustAsk(t, waiter, mutex("n"))
+	for _, s := range []*Store{s, waiter} {
+		s.tasks.Wait() // the sweep at the beginning
 	}
-	mustAsk(t, s, mutex("n")) // who waits, too
-	s.tasks.Wait()            // the sweep at the beginning
+	dead(waiter)
+	run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = $1", time.Now().Add(time.Hour).UnixMicro())
 	meddle(s, func(statement string, _ []any) error {
 		if statement == s.do.session.renew || statement == s.do.session.begin {
 			return errCut // those write
 		}
 		return nil
 	})
-	for _, id := range s.sessions.IDs() {
-		if sess := s.sessions.Own(id); sess != nil {
-			sess.Wait(t.Context(), sess.Renew()) // one that was under way is done then
-		}
+	for _, s := range []*Store{s, waiter} {
+		heard(t, s) // a renewal that was under way is done then
 	}
 	lsn := func() string { return pgtest.One[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
 	// What was written a moment before may come to the disk now.

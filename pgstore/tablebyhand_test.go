@@ -111,8 +111,7 @@ func TestAHoldThatLeavesItsSessionLateHasLeftIt(t *testing.T) {
 	mustAsk(t, s, mutex("there")) // the session goes on
 	for _, what := range []string{"renewed", "asked for"} {
 		c := mutex(what)
-		c.TTL = 5 * time.Second // so that it is renewed where it waited
-		c.PositionTTL = c.TTL
+		c.TTL = c.PositionTTL // so that it is renewed where it waited
 		h := waited(t, s, c)
 		h.TTL, h.ByHand = c.TTL, true
 		args, back := cut(s, &s.do.renewFast)

@@ -43,15 +43,24 @@ func kindOf(do *statements, statement string) string {
 	return "other"
 }
 
-// counted counts the statements that a store sends, but for renewals of its sessions.
+// counted counts the statements that a store sends, but for renewals of its sessions. One that is not answered in time has the
+// store begin another session, which is not counted either.
 type counted struct {
 	db
-	n     atomic.Int64
-	renew string
+	n            atomic.Int64
+	renew, begin string
+	failed       atomic.Bool
 }
 
 func (c *counted) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
-	if statement != c.renew {
+	if statement == c.renew {
+		err := c.db.query(ctx, statement, args, how, row)
+		if err != nil {
+			c.failed.Store(true)
+		}
+		return err
+	}
+	if statement != c.begin || !c.failed.Load() {
 		c.n.Add(1)
 	}
 	return c.db.query(ctx, statement, args, how, row)
@@ -62,7 +71,7 @@ func (c *counted) query(ctx context.Context, statement string, args []any, how h
 // vain again, until it would do.
 func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	s := newShared(t)
-	c := &counted{db: s.db, renew: s.do.session.renew}
+	c := &counted{db: s.db, renew: s.do.session.renew, begin: s.do.session.begin}
 	s.db = c
 	is := func(want int64, what string, do func()) {
 		t.Helper()
@@ -181,17 +190,50 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 func TestACrowdCostsFewStatementsALock(t *testing.T) {
 	t.Parallel()
 	n := recordtest.CrowdSize(30)
+	// One after another has the name. If each of their statements takes that long, the last has no answer in the 5 s that a call has.
+	tooSlow := 5 * time.Second / time.Duration(n)
+	for tries := 1; ; tries++ {
+		var each float64
+		var unanswered int
+		var took time.Duration
+		t.Run(fmt.Sprint("try ", tries), func(t *testing.T) { each, unanswered, took = crowd(t, n) })
+		if unanswered > 0 && took > tooSlow && tries < 10 {
+			t.Logf("this machine is too slow: a statement that nobody blocks took %v", took)
+			continue
+		}
+		if each > 15 || unanswered > 0 {
+			t.Errorf("%.1f statements a lock, want at most 15; %d were not answered", each, unanswered)
+		}
+		return
+	}
+}
+
+// crowd is recordtest.Crowd on a server of its own, and how long a statement took there at most that nobody blocks.
+func crowd(t *testing.T, n int) (each float64, unanswered int, took time.Duration) {
+	t.Helper()
 	server := testserver.Postgres(t, "-c", fmt.Sprintf("max_connections=%d", n+100))
-	pool := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.MaxConns = 32 })
+	pool, direct := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.MaxConns = 32 }), poolOn(t, server.Addr)
+	ctx, end := context.WithCancel(t.Context())
+	var probing sync.WaitGroup
+	probing.Go(func() {
+		for ctx.Err() == nil {
+			begun := time.Now()
+			time.Sleep(time.Millisecond)
+			if _, err := direct.Exec(ctx, "SELECT 1"); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+			took = max(took, time.Since(begun))
+		}
+	})
 	var counts recordtest.Counts
-	each, unanswered := recordtest.Crowd(t, n, &counts, func(t *testing.T) store.Store {
+	each, unanswered = recordtest.Crowd(t, n, &counts, func(t *testing.T) store.Store {
 		s := tableOn(t, pool, nil)
 		s.db = &tallied{s.db, &counts, s.do}
 		return s
 	})
-	if each > 15 || unanswered > 0 {
-		t.Errorf("%.1f statements a lock, want at most 15; %d were not answered", each, unanswered)
-	}
+	end()
+	probing.Wait()
+	return each, unanswered, took
 }
 
 // With HOLDFAST_TEST_CROWD=10000 it tells more.
@@ -199,7 +241,7 @@ func TestManyLeasesAreRenewedByFewStatements(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	var counts recordtest.Counts
-	writes := &counted{db: s.db, renew: "none"}
+	writes := &counted{db: s.db} // also renewals
 	s.db = &tallied{writes, &counts, s.do}
 	const ttl = 30 * time.Second // a busy machine renews in time
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: quiet(t)})

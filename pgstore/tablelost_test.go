@@ -131,10 +131,10 @@ func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	if in := sessionOf(t, s, "n", h.ID); in == short || in == (session.ID{}) {
 		t.Fatalf("it has not moved: it is in %v", in)
 	}
+	sess := s.sessions.Own(short) // which it forgets when it has heard of the end
 	if err := (sessionTable{s}).End(t.Context(), short); err != nil {
 		t.Fatal(err)
 	}
-	sess := s.sessions.Own(short)
 	sess.Wait(t.Context(), sess.Renew())
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; !errors.Is(err, store.ErrLost) {
 		t.Fatalf("%v, want lost", err)

@@ -37,8 +37,8 @@ func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 		t.Cleanup(func() { _ = l.Close() }) // what is locked cannot be ended
 		return l
 	}
-	lock := func(l *holdfast.Locker, name string) *holdfast.Lease {
-		lease, err := l.Mutex(name).Lock(t.Context())
+	taken := func(l *holdfast.Locker, name string) *holdfast.Lease {
+		lease, err := lock(t.Context(), l, name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,12 +48,12 @@ func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	near, far := locker(s), locker(c.Open(t))
 	var leases []*holdfast.Lease
 	for i := range 20 {
-		leases = append(leases, lock(near, fmt.Sprint(i)))
+		leases = append(leases, taken(near, fmt.Sprint(i)))
 	}
-	theirs := lock(far, "theirs")
+	theirs := taken(far, "theirs")
 	got := make(chan *holdfast.Lease, 1)
 	go func() {
-		lease, _ := near.Mutex("theirs").Lock(t.Context())
+		lease, _ := lock(t.Context(), near, "theirs")
 		got <- lease
 	}()
 	for deadline := time.Now().Add(patience); len(MustList(t, s.(store.Inspector), "theirs").Entries) < 2; time.Sleep(10 * time.Millisecond) {

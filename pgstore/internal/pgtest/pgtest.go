@@ -45,9 +45,15 @@ var Patience = func() time.Duration {
 // Until polls for something that must happen.
 func Until(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(Patience); !f(); time.Sleep(5 * time.Millisecond) {
+	UntilPast(t, 0, what, f)
+}
+
+// UntilPast is Until for something that cannot happen before a time has passed.
+func UntilPast(t testing.TB, d time.Duration, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(d + Patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", Patience, what)
+			t.Fatalf("after %v still not: %s", d+Patience, what)
 		}
 	}
 }
