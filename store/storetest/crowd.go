@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"cmp"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -21,7 +23,7 @@ var crowdPromises = []promise{
 			a, err := c.Ask(t.ctx, claim)
 			switch {
 			case err != nil:
-				t.Errorf("try: %v, want granted or refused", err)
+				t.crowdErrorf(err, "try: %v, want granted or refused", err)
 			case a.Granted:
 				won.Add(1)
 				winner <- &held{c: c, claim: claim, Hold: store.Hold{Name: name, ID: claim.ID, Token: a.Token, TTL: t.long}}
@@ -45,7 +47,7 @@ var crowdPromises = []promise{
 			c := clients[i%len(clients)]
 			a, err := c.Ask(t.ctx, c.slots(name, 10, 1, try))
 			if err != nil {
-				t.Errorf("try: %v, want granted or refused", err)
+				t.crowdErrorf(err, "try: %v, want granted or refused", err)
 			}
 			if a.Granted {
 				won.Add(1)
@@ -97,13 +99,10 @@ var crowdPromises = []promise{
 					readers.Add(-1)
 				}
 				if err := c.Release(t.ctx, h.Hold); err != nil {
-					t.Errorf("release: %v", err)
+					t.crowdErrorf(err, "release: %v", err)
 				}
 			}
 		})
-		if t.Failed() {
-			t.FailNow()
-		}
 		if count.Load() != writes.Load() {
 			t.Fatalf("counted %d of %d writes", count.Load(), writes.Load())
 		}
@@ -123,7 +122,7 @@ var crowdPromises = []promise{
 					err = b.Release(t.ctx, store.Hold{Name: name, ID: w.ID})
 				}
 				if err != nil {
-					t.Errorf("release %d: %v", i, err)
+					t.crowdErrorf(err, "release %d: %v", i, err)
 				}
 			})
 			t.entries(name)
@@ -145,20 +144,46 @@ func (t *trial) crowd(n int, f func(i int)) {
 	}
 	close(begin)
 	all.Wait()
+	t.crowdEnded()
+}
+
+// crowdErrorf fails the trial for an error of one of a crowd. If the store had no answer in time, as a busy machine can have it, the trial is
+// inconclusive. It may be called from any goroutine; crowdEnded ends the trial.
+func (t *trial) crowdErrorf(err error, format string, args ...any) {
+	t.Helper()
+	if errors.Is(err, store.ErrUnavailable) && t.judge.unanswered.Load() {
+		t.Logf("too slow to tell whether this is wrong: "+format, args...)
+		t.judge.vain.Store(true)
+		return
+	}
+	t.Errorf(format, args...)
+}
+
+// crowdEnded ends a trial in which one of a crowd has failed.
+func (t *trial) crowdEnded() {
+	t.Helper()
 	if t.Failed() {
 		t.FailNow()
 	}
+	t.soonEnough(!t.judge.vain.Load())
 }
 
 // inCrowd asks until it is granted; it may be called from any goroutine. It
 // returns nil when something is wrong.
 func (c *client) inCrowd(claim store.Claim) *held {
+	last := store.Now()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		sent := store.Now()
 		a, err := c.Ask(c.t.ctx, claim)
-		if err != nil {
-			c.t.Errorf("ask: %v", err)
+		if errors.Is(err, store.ErrLost) && c.t.expires(claim, last) {
+			c.t.judge.vain.Store(true) // its position may have lapsed, as the machine was slow
 			return nil
 		}
+		if err != nil {
+			c.t.crowdErrorf(err, "ask: %v", err)
+			return nil
+		}
+		last = cmp.Or(a.From, sent)
 		if a.Granted {
 			return &held{c: c, claim: claim, Hold: store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}}
 		}
