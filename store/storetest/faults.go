@@ -147,7 +147,7 @@ func (t *trial) expires(c store.Claim, sent store.Instant) bool {
 	if t.lacks(store.PromiseExpiry) {
 		d /= 2
 	}
-	return store.Now().Sub(sent) > d
+	return store.Now().Sub(sent) > d && !t.lacks(store.PromiseDeadline)
 }
 
 // granted asks for the claim until the outcome is known. One that expired before its
