@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -14,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// lossyBackend is a backend with a session, whose transactions can be lost, and come again.
+// lossyBackend is a backend with a session, which nobody renews, and whose transactions can be lost, and come again.
 func lossyBackend(t *testing.T, addr, prefix string) (*backend, *replaying, session.ID) {
 	t.Helper()
 	client := clientOf(t, addr)
@@ -23,7 +24,7 @@ func lossyBackend(t *testing.T, addr, prefix string) (*backend, *replaying, sess
 	b := newBackend(client, prefix, store.TokenRetention)
 	t.Cleanup(func() { b.Close() })
 	id := session.NewID()
-	if _, err := b.Begin(t.Context(), id, lateTTL); err != nil {
+	if _, err := b.Begin(t.Context(), id, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	return b, kv, id

@@ -140,7 +140,7 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()
 	link := testserver.NewLink(t, addr)
-	far, near := lockerOn(t, 3*time.Second, o, link.Addr()), lockerOn(t, 3*time.Second, o, addr)
+	far, near := lockerOn(t, 3*time.Second, o, link.Addr()), lockerOn(t, time.Minute, o, addr) // the next keeps it until it gives it back
 	lease := lockWhenItCan(t, t.Context(), far, "a")
 	link.Cut()
 	next := lockWhenItCan(t, t.Context(), near, "a")
@@ -202,9 +202,13 @@ func TestALateAskIsRemoved(t *testing.T) {
 		st := storetest.MustList(t, b, "a")
 		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
 	})
-	if r := a.Renew(t.Context(), []store.Hold{warm})[0]; r.Err != nil {
-		t.Errorf("the hold beside it: %v", r.Err)
-	}
+	until(t, "the hold beside it is renewed", func() bool {
+		r := a.Renew(t.Context(), []store.Hold{warm})[0]
+		if r.Err != nil && store.Definite(r.Err) {
+			t.Fatalf("the hold beside it: %v", r.Err)
+		}
+		return r.Err == nil
+	})
 }
 
 // The bucket is deleted, or deleted and made again: holders are told, the next is

@@ -30,7 +30,7 @@ func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 			others = append(others, addr)
 		}
 	}
-	far, near := lockerOn(t, ttl, o, addrs[at]), lockerOn(t, ttl, o, others...)
+	far, near := lockerOn(t, ttl, o, addrs[at]), lockerOn(t, time.Minute, o, others...)
 	lease := lockWhenItCan(t, ctx, far, "a")
 	network.CutOff(at)
 	next := lockWhenItCan(t, ctx, near, "a")

@@ -39,6 +39,8 @@ func NothingIsLeft(t *testing.T, s Subject) {
 	if err := b.Release(t.Context(), store.Hold{Name: w.Name, ID: w.ID}); err != nil {
 		t.Fatal(err)
 	}
+	a.Objects.Finish() // it deletes notes behind the calls
+	b.Objects.Finish()
 	a.Close()
 	b.Close()
 	all := s.open(t, place).keys(t, 1)

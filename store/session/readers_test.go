@@ -173,16 +173,18 @@ func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
 // What a store was told of a session beside something else spares the question, and ends nothing.
 func TestASideObservationOfASessionDoesNotEndIt(t *testing.T) {
 	t.Parallel()
-	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
-	lives, expired := session.NewID(), session.NewID()
-	s.Saw(lives, time.Hour)
-	s.Saw(expired, -time.Hour)
-	if left, known := s.Known(lives); !known || left <= 0 {
-		t.Errorf("of one that was seen alive: %v, %v", left, known)
-	}
-	if left, known := s.Known(expired); known {
-		t.Errorf("of one that had expired: %v, though nobody has made that final", left)
-	}
+	synctest.Test(t, func(t *testing.T) { // it is believed for a second
+		s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
+		lives, expired := session.NewID(), session.NewID()
+		s.Saw(lives, time.Hour)
+		s.Saw(expired, -time.Hour)
+		if left, known := s.Known(lives); !known || left <= 0 {
+			t.Errorf("of one that was seen alive: %v, %v", left, known)
+		}
+		if left, known := s.Known(expired); known {
+			t.Errorf("of one that had expired: %v, though nobody has made that final", left)
+		}
+	})
 }
 
 // An endedBefore is a server that says of each session for how long it has ended.

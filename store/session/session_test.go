@@ -195,20 +195,22 @@ func TestASessionThatTheServerEndedHasEnded(t *testing.T) {
 
 func TestOnlyAFinalizedSessionHasEnded(t *testing.T) {
 	t.Parallel()
-	m := recordtest.NewMemory(recordtest.Options{})
-	s, _ := open(t, m)
-	other, _ := open(t, m)
-	lives, dead := present(t, other, time.Minute), present(t, other, 2*time.Minute)
-	m.Lapse(dead.ID)
-	if err := s.Ask(t.Context(), []session.ID{lives.ID, dead.ID}); err != nil {
-		t.Fatal(err)
-	}
-	if left, known := s.Known(lives.ID); !known || left <= 0 {
-		t.Fatalf("one that lives: %v, %v", left, known)
-	}
-	if left, known := s.Known(dead.ID); !known || left > 0 {
-		t.Fatalf("one that has ended: %v, %v", left, known)
-	}
+	synctest.Test(t, func(t *testing.T) { // it is believed for a second
+		m := recordtest.NewMemory(recordtest.Options{})
+		s, _ := open(t, m)
+		other, _ := open(t, m)
+		lives, dead := present(t, other, time.Minute), present(t, other, 2*time.Minute)
+		m.Lapse(dead.ID)
+		if err := s.Ask(t.Context(), []session.ID{lives.ID, dead.ID}); err != nil {
+			t.Fatal(err)
+		}
+		if left, known := s.Known(lives.ID); !known || left <= 0 {
+			t.Fatalf("one that lives: %v, %v", left, known)
+		}
+		if left, known := s.Known(dead.ID); !known || left > 0 {
+			t.Fatalf("one that has ended: %v, %v", left, known)
+		}
+	})
 }
 
 func TestAWatchReportsTheEndOnceItIsCertain(t *testing.T) {

@@ -203,10 +203,18 @@ func unansweredAdoption(t *trial, c Linked, after int) {
 	there, _, other := t.linked(c)
 	defer t.keep(here, proc, there, other)()
 	claim := t.lasting(other, t.name(), t.lastsLong())
+	began := store.Now()
 	h := store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(there, claim).Token, TTL: claim.TTL, NewID: store.Process{}.NewID()}
-	if err := there.Renew(t.ctx, []store.Hold{h})[0].Err; err != nil {
-		t.Fatalf("detaching: %v", err)
-	}
+	t.until("it is detached", func() bool {
+		err := there.Renew(t.ctx, []store.Hold{h})[0].Err
+		if errors.Is(err, store.ErrLost) && t.expires(claim, began) {
+			panic(tooSlow)
+		}
+		if err != nil && store.Definite(err) {
+			t.Fatalf("detaching: %v", err)
+		}
+		return err == nil
+	})
 	h.ID, h.NewID = h.NewID, proc.NewID()
 	link.MuteAfter(after)
 	ctx, cancel := context.WithCancel(t.ctx)

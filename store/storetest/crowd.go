@@ -1,7 +1,11 @@
 package storetest
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,7 +25,7 @@ var crowdPromises = []promise{
 			a, err := c.Ask(t.ctx, claim)
 			switch {
 			case err != nil:
-				t.Errorf("try: %v, want granted or refused", err)
+				t.crowdErrorf(err, "try: %v, want granted or refused", err)
 			case a.Granted:
 				won.Add(1)
 				winner <- &held{c: c, claim: claim, Hold: store.Hold{Name: name, ID: claim.ID, Token: a.Token, TTL: t.long}}
@@ -45,7 +49,7 @@ var crowdPromises = []promise{
 			c := clients[i%len(clients)]
 			a, err := c.Ask(t.ctx, c.slots(name, 10, 1, try))
 			if err != nil {
-				t.Errorf("try: %v, want granted or refused", err)
+				t.crowdErrorf(err, "try: %v, want granted or refused", err)
 			}
 			if a.Granted {
 				won.Add(1)
@@ -79,10 +83,10 @@ var crowdPromises = []promise{
 				}
 				if write {
 					if w, r := writers.Add(1), readers.Load(); w != 1 || r != 0 {
-						t.Errorf("%d writers and %d readers inside", w, r)
+						t.crowdSaw("%d writers and %d readers inside", w, r)
 					}
 					if before := last.Swap(h.Token); before >= h.Token && !t.lacks(store.PromiseTokens) {
-						t.Errorf("token %d after %d", h.Token, before)
+						t.crowdSaw("token %d after %d", h.Token, before)
 					}
 					was := count.Load()
 					time.Sleep(100 * time.Microsecond)
@@ -92,18 +96,18 @@ var crowdPromises = []promise{
 				} else {
 					readers.Add(1)
 					if w := writers.Load(); w != 0 {
-						t.Errorf("%d writers inside with a reader", w)
+						t.crowdSaw("%d writers inside with a reader", w)
 					}
 					readers.Add(-1)
 				}
-				if err := c.Release(t.ctx, h.Hold); err != nil {
-					t.Errorf("release: %v", err)
+				if t.expires(claim, h.from) { // then another may have been inside with it
+					t.judge.vain.Store(true)
+				}
+				if err := c.Release(t.ctx, h.Hold); err != nil && (!errors.Is(err, store.ErrLost) || !t.expires(claim, h.from)) {
+					t.crowdErrorf(err, "release: %v", err)
 				}
 			}
 		})
-		if t.Failed() {
-			t.FailNow()
-		}
 		if count.Load() != writes.Load() {
 			t.Fatalf("counted %d of %d writes", count.Load(), writes.Load())
 		}
@@ -123,7 +127,7 @@ var crowdPromises = []promise{
 					err = b.Release(t.ctx, store.Hold{Name: name, ID: w.ID})
 				}
 				if err != nil {
-					t.Errorf("release %d: %v", i, err)
+					t.crowdErrorf(err, "release %d: %v", i, err)
 				}
 			})
 			t.entries(name)
@@ -145,22 +149,58 @@ func (t *trial) crowd(n int, f func(i int)) {
 	}
 	close(begin)
 	all.Wait()
+	t.crowdEnded()
+}
+
+// crowdErrorf fails the trial for an error of one of a crowd. If the store had no answer in time, as a busy machine can have it, the trial is
+// inconclusive. It may be called from any goroutine; crowdEnded ends the trial.
+func (t *trial) crowdErrorf(err error, format string, args ...any) {
+	t.Helper()
+	if errors.Is(err, store.ErrUnavailable) && t.judge.unanswered.Load() {
+		t.Logf("too slow to tell whether this is wrong: "+format, args...)
+		t.judge.vain.Store(true)
+		return
+	}
+	t.Errorf(format, args...)
+}
+
+// crowdSaw notes what fails the trial, unless a hold has expired before it was given back: then the trial is inconclusive.
+func (t *trial) crowdSaw(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.saw = append(t.saw, fmt.Sprintf(format, args...))
+}
+
+// crowdEnded ends a trial in which one of a crowd has failed.
+func (t *trial) crowdEnded() {
+	t.Helper()
 	if t.Failed() {
 		t.FailNow()
+	}
+	t.soonEnough(!t.judge.vain.Load())
+	if len(t.saw) > 0 {
+		t.T.Fatal(strings.Join(t.saw, "\n"))
 	}
 }
 
 // inCrowd asks until it is granted; it may be called from any goroutine. It
 // returns nil when something is wrong.
 func (c *client) inCrowd(claim store.Claim) *held {
+	last := store.Now()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		sent := store.Now()
 		a, err := c.Ask(c.t.ctx, claim)
-		if err != nil {
-			c.t.Errorf("ask: %v", err)
+		if errors.Is(err, store.ErrLost) && c.t.expires(claim, last) {
+			c.t.judge.vain.Store(true) // its position may have lapsed, as the machine was slow
 			return nil
 		}
+		if err != nil {
+			c.t.crowdErrorf(err, "ask: %v", err)
+			return nil
+		}
+		last = cmp.Or(a.From, sent)
 		if a.Granted {
-			return &held{c: c, claim: claim, Hold: store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}}
+			return &held{c: c, claim: claim, Hold: store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}, from: last}
 		}
 	}
 	c.t.Errorf("not granted in %v", patience)

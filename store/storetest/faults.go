@@ -141,6 +141,15 @@ func (t *trial) warm(s store.Store, p store.Process) {
 	t.given(s, store.Hold{Name: claim.Name, ID: claim.ID, Token: t.granted(s, claim).Token})
 }
 
+// expires reports whether a claim that was sent then may have expired. Its session lasts for less than its TTL.
+func (t *trial) expires(c store.Claim, sent store.Instant) bool {
+	d := min(c.TTL, c.PositionTTL)
+	if t.lacks(store.PromiseExpiry) {
+		d /= 2
+	}
+	return store.Now().Sub(sent) > d && !t.lacks(store.PromiseDeadline)
+}
+
 // granted asks for the claim until the outcome is known. One that expired before its
 // answer came, as the machine was slow, ends the trial.
 func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
@@ -150,7 +159,7 @@ func (t *trial) granted(s store.Store, c store.Claim) (a store.Answer) {
 		ctx, cancel := t.once()
 		defer cancel()
 		var err error
-		if a, err = s.Ask(ctx, c); errors.Is(err, store.ErrLost) && store.Now().Sub(began) > min(c.TTL, c.PositionTTL) {
+		if a, err = s.Ask(ctx, c); errors.Is(err, store.ErrLost) && t.expires(c, began) {
 			panic(tooSlow)
 		}
 		if err != nil && store.Definite(err) {
@@ -297,15 +306,17 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 	ctx, cancel := context.WithCancel(t.ctx)
 	var keeping sync.WaitGroup
 	var slow atomic.Bool // one expired before its owner renewed it
-	again := func(what string, once func(context.Context) (from store.Instant, err error)) {
-		kept := store.Now() // that long ago at most
+	late := func(kept *atomic.Int64) bool { return store.Now().Sub(store.Instant(kept.Load())) > t.lastsLong()/2 }
+	again := func(what string, once func(context.Context) (from store.Instant, err error)) (kept *atomic.Int64) {
+		kept = new(atomic.Int64)
+		kept.Store(int64(store.Now())) // that long ago at most
 		keeping.Go(func() {
 			for ctx.Err() == nil {
 				one, cancel := t.once()
 				sent := store.Now()
 				from, err := once(one)
 				if cancel(); errors.Is(err, store.ErrLost) && ctx.Err() == nil {
-					if store.Now().Sub(kept) > t.lastsLong()/2 {
+					if slow.Load() || late(kept) {
 						slow.Store(true)
 					} else {
 						t.Errorf("%s beside them is lost: %v", what, err) // this would show nothing
@@ -314,7 +325,7 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 				}
 				pause := t.lastsLong() / 4
 				if err == nil {
-					kept = cmp.Or(from, sent) // its session may have been renewed before
+					kept.Store(int64(cmp.Or(from, sent))) // its session may have been renewed before
 				} else { // with another pause as long it may be over
 					pause = silent / 10
 				}
@@ -324,6 +335,7 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 				}
 			}
 		})
+		return kept
 	}
 	renews := func(s store.Store, h store.Hold) func(context.Context) (store.Instant, error) {
 		return func(ctx context.Context) (store.Instant, error) {
@@ -332,10 +344,11 @@ func (t *trial) keep(s store.Store, p store.Process, there store.Store, other st
 		}
 	}
 	again("the hold", renews(s, hold))
-	again("the hold of another", renews(there, theirs))
+	ahead := again("the hold of another", renews(there, theirs))
 	again("what waits", func(ctx context.Context) (store.Instant, error) {
 		a, err := s.Ask(ctx, waits)
 		if err == nil && a.Granted {
+			slow.CompareAndSwap(false, late(ahead)) // it had expired
 			err = fmt.Errorf("%w: it is granted", store.ErrLost)
 		}
 		return a.From, err

@@ -183,9 +183,7 @@ func (c *client) many(n int, claim func(i int) store.Claim) []*held {
 		})
 	}
 	taking.Wait()
-	if c.t.Failed() {
-		c.t.FailNow()
-	}
+	c.t.crowdEnded()
 	if !c.t.lacks(store.PromiseDeadline) && store.Now().Sub(began) > lasts/2 {
 		panic(tooSlow) // the first of them are about to expire
 	}

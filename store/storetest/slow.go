@@ -50,6 +50,7 @@ type judge struct {
 	began      time.Time     // zero: it holds whatever the machine did
 	lasts      time.Duration // what is to last may be over that long after it began
 	unanswered atomic.Bool   // a store has given up waiting for its server
+	vain       atomic.Bool   // one of a crowd was too slow
 }
 
 // slow is the time from which on an operation is too slow for a conclusive trial.

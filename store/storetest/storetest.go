@@ -32,6 +32,7 @@ package storetest
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -186,6 +187,9 @@ type trial struct {
 	long  time.Duration // of those that are not
 	eyes  *client       // looks without taking part; nil until used
 	judge judge
+
+	mu  sync.Mutex
+	saw []string // what one of a crowd has found wrong
 }
 
 func newTrial(t *testing.T, open func(t *testing.T) store.Store, d store.Description) *trial {

@@ -66,6 +66,21 @@ func CrowdSize(few int) int {
 // calls had no answer in time, as can be where the machine is too slow for them: then they ask again.
 func Crowd(t *testing.T, n int, counts *Counts, open func(t *testing.T) store.Store) (each float64, unanswered int) {
 	t.Helper()
+	var failed atomic.Int64
+	lock := func(l *holdfast.Locker) (lease *holdfast.Lease, err error) {
+		for lease, err = l.Mutex("crowd").Lock(t.Context()); errors.Is(err, holdfast.ErrUnavailable); lease, err = l.Mutex("crowd").Lock(t.Context()) {
+			failed.Add(1)
+		}
+		return lease, err
+	}
+	release := func(lease *holdfast.Lease) error {
+		err := lease.Release()
+		if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrLost) {
+			failed.Add(1)
+			return nil
+		}
+		return err
+	}
 	var lockers []*holdfast.Locker
 	for i := range n + 1 {
 		s := open(t)
@@ -82,25 +97,22 @@ func Crowd(t *testing.T, n int, counts *Counts, open func(t *testing.T) store.St
 			continue
 		}
 		// The first has used the name before, so that nothing has to be set up.
-		lease, err := l.Mutex("crowd").Lock(t.Context())
+		lease, err := lock(l)
 		if err == nil {
-			err = lease.Release()
+			err = release(lease)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		counts.forget()
+		failed.Store(0)
 	}
 	var inside atomic.Pointer[holdfast.Lease]
-	var failed atomic.Int64
 	var all sync.WaitGroup
 	begin := time.Now()
 	for _, l := range lockers {
 		all.Go(func() {
-			lease, err := l.Mutex("crowd").Lock(t.Context())
-			for ; errors.Is(err, holdfast.ErrUnavailable); lease, err = l.Mutex("crowd").Lock(t.Context()) {
-				failed.Add(1)
-			}
+			lease, err := lock(l)
 			if err != nil {
 				t.Errorf("Lock: %v", err)
 				return
@@ -110,10 +122,7 @@ func Crowd(t *testing.T, n int, counts *Counts, open func(t *testing.T) store.St
 			}
 			time.Sleep(time.Millisecond)
 			inside.CompareAndSwap(lease, nil)
-			switch err := lease.Release(); {
-			case errors.Is(err, holdfast.ErrUnavailable), errors.Is(err, holdfast.ErrLost):
-				failed.Add(1)
-			case err != nil:
+			if err := release(lease); err != nil {
 				t.Errorf("Release: %v", err)
 			}
 		})

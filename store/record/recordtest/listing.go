@@ -140,8 +140,6 @@ func listedAndWritten(t *trial) {
 	for _, name := range names {
 		t.write(b, name, "x")
 	}
-	ctx, cancel := context.WithTimeout(t.ctx, patience)
-	defer cancel()
 	for r, err := range b.List(t.ctx, 0) {
 		if err != nil {
 			t.Errorf("List: %q: %v", r.Name, err)
@@ -149,7 +147,9 @@ func listedAndWritten(t *trial) {
 		if !slices.Contains(names, r.Name) {
 			continue
 		}
-		if out, err := b.Swap(ctx, &record.Swap{Name: r.Name, Old: r.Record, Data: []byte("y")}); err != nil || !out.Done {
+		ctx, cancel := context.WithTimeout(t.ctx, patience) // for one: to list all may take longer
+		out, err := b.Swap(ctx, &record.Swap{Name: r.Name, Old: r.Record, Data: []byte("y")})
+		if cancel(); err != nil || !out.Done {
 			t.Fatalf("a Swap on what was listed, before the next name: %+v, %v", out, err)
 		}
 	}

@@ -329,10 +329,13 @@ func (t *trial) write(b record.Backend, name, data string) record.Record {
 // note is one with an unused key.
 func note(data string) record.Note { return record.Note{Key: random(), Data: []byte(data)} }
 
-// a session that outlasts the test, unless the machine stalls for most of a minute.
+// long is for sessions that outlast the test, unless the machine stalls for most of a minute.
+func (t *trial) long() time.Duration { return min(time.Minute, t.sessions.MaxTTL) }
+
+// session is a long one.
 func (t *trial) session(b record.Backend) session.ID {
 	t.Helper()
-	return t.begin(b, min(time.Minute, t.sessions.MaxTTL))
+	return t.begin(b, t.long())
 }
 
 // begin begins a session, which ends with the test at the latest.
