@@ -97,6 +97,7 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 func TestANotificationNeverCarriesAToken(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
+	s.straggle = patience // a node that has freed it, and stands still, is waited for
 	notifications := make(chan store.Notification, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
