@@ -311,6 +311,7 @@ func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 	c := newCouple(t)
 	for n, carries := range []bool{true, false} {
 		s := confirmed(t, clientOf(t, c.primary.Addr), n)
+		s.pingEvery = patience // the first message is the waiter's
 		notifications := make(chan store.Notification, 10)
 		p := store.NewProcess()
 		if err := s.Watch(t.Context(), p, func(h store.Notification) { notifications <- h }); err != nil {
