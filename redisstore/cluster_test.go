@@ -17,11 +17,14 @@ import (
 )
 
 // clusterClient returns a client of the cluster, closed when the test ends.
-func clusterClient(t testing.TB, servers []*testserver.Server) *redis.ClusterClient {
+func clusterClient(t testing.TB, servers []*testserver.Server, edit ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	t.Helper()
-	o := &redis.ClusterOptions{}
+	o := &redis.ClusterOptions{ReadTimeout: 10 * time.Second} // the machine may stand still
 	for _, s := range servers {
 		o.Addrs = append(o.Addrs, s.Addr)
+	}
+	for _, f := range edit {
+		f(o)
 	}
 	client := redis.NewClusterClient(o)
 	t.Cleanup(func() { client.Close() })
@@ -38,7 +41,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	for _, server := range servers {
 		user(t, server, "locks", append(rights(t), "+cluster|slots", "+command")...)
 	}
-	least := redis.NewClusterClient(&redis.ClusterOptions{Addrs: client.Options().Addrs, Username: "locks", Password: secret})
+	least := redis.NewClusterClient(&redis.ClusterOptions{Addrs: client.Options().Addrs, Username: "locks", Password: secret, ReadTimeout: client.Options().ReadTimeout})
 	t.Cleanup(func() { least.Close() })
 	l := storeOn(t, least, nil)
 	defer l.Close()

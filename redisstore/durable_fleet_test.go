@@ -77,10 +77,14 @@ func TestADurableStoreOfACluster(t *testing.T) {
 	client := clusterClient(t, servers)
 	s := durable(t, client, 0)
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"} {
-		h := mustHold(t, s, mutex(name))
-		if r := s.Renew(t.Context(), []store.Hold{h}); r[0].Err != nil {
-			t.Fatal(r[0].Err)
-		}
+		h := soonHold(t, s, mutex(name))
+		until(t, "its renewal is on the disk", func() bool {
+			err := s.Renew(t.Context(), []store.Hold{h})[0].Err
+			if err != nil && store.Definite(err) {
+				t.Fatal(err)
+			}
+			return err == nil
+		})
 	}
 	for _, server := range servers {
 		if n := syncsAsked(t, server); n < 3 {
@@ -129,7 +133,7 @@ func TestWithoutTheRightToSyncNothingIsAsked(t *testing.T) {
 	if n := clientOf(t, server.Addr).DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("%d keys were written", n)
 	}
-	mustHold(t, durable(t, user(t, server, "more", append(rights(t), "+waitaof")...), 0), mutex("m"))
+	soonHold(t, durable(t, user(t, server, "more", append(rights(t), "+waitaof")...), 0), mutex("m"))
 }
 
 func TestTheCheckReportsWhetherAServerCanBeDurable(t *testing.T) {

@@ -138,8 +138,7 @@ func TestAClusterFailOverLosesNoReplicatedLease(t *testing.T) {
 func TestNoReplicaIsAskedWhateverTheClientsRouting(t *testing.T) {
 	t.Parallel()
 	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{masters[0].Addr}, ReadOnly: true, RouteRandomly: true})
-	t.Cleanup(func() { client.Close() })
+	client := clusterClient(t, masters[:1], func(o *redis.ClusterOptions) { o.ReadOnly, o.RouteRandomly = true, true })
 	s := storeOn(t, client, nil)
 	defer s.Close()
 	for i := range 50 {
@@ -182,8 +181,16 @@ func sentinels(t testing.TB) (c *couple, url string, watching []*testserver.Serv
 	return c, "redis+sentinel://" + strings.Join(hosts, ",") + "/primary", watching
 }
 
+// openAt opens the URL, with patience for a machine that stands still unless it says how long an answer is waited for.
 func openAt(t testing.TB, url string) *Store {
 	t.Helper()
+	if !strings.Contains(url, "read_timeout=") {
+		sep := "?"
+		if strings.Contains(url, "?") {
+			sep = "&"
+		}
+		url += sep + "read_timeout=10s"
+	}
 	s, err := Open(url, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +246,7 @@ func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	c, url, watching := sentinels(t)
-	l := lockerOn(t, openAt(t, url), ttl)
+	l := lockerOn(t, openAt(t, url+"?read_timeout=2s"), ttl) // what is waited for of the one that hangs
 	lease, err := l.Mutex("n").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -367,16 +374,18 @@ func TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("no notification")
 	}
-	h, w := mustHold(t, s, mutex("n")), mutex("n")
-	mustAsk(t, s, w)
-	if err := s.Release(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
+	names := 0
 	until(t, "notifications arrive", func() bool {
+		names++ // where a machine that stands still has the mailbox opened again meanwhile, another
+		h, w := mustHold(t, s, mutex(fmt.Sprint("n", names))), mutex(fmt.Sprint("n", names))
+		mustAsk(t, s, w)
+		if err := s.Release(t.Context(), h); err != nil {
+			t.Fatal(err)
+		}
 		select {
 		case got := <-notifications:
 			return got.ID == w.ID
-		default:
+		case <-time.After(patience):
 			return false
 		}
 	})

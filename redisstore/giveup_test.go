@@ -14,8 +14,9 @@ import (
 func TestOfManyRequestsToGiveUpTheFirstIsReturned(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
+	now := time.Now().UnixMicro()
 	for _, sh := range []shape{{2, 1}, {3, 2}, usual} {
-		s, err := newStore(client, apart(), nil, sh)
+		s, err := newStore(client, apart(), func() int64 { return now }, sh) // nobody lapses
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,8 +59,9 @@ func TestOfManyRequestsToGiveUpTheFirstIsReturned(t *testing.T) {
 func TestEachOfManyHoldersIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, upgrades := range []bool{false, true} {
-		s := storeOn(t, clientOf(t, testserver.Redis(t).Addr), nil)
-		defer s.Close()
+		open, _ := clockedOn(t, clientOf(t, testserver.Redis(t).Addr), nil) // the one that waits does not lapse
+		s := open()
+		s.pingEvery = patience // all messages are of holders
 		var mu sync.Mutex
 		asked := map[store.ID]int{}
 		if err := s.Watch(t.Context(), me, func(n store.Notification) {

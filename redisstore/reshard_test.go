@@ -100,7 +100,7 @@ func (r *resharder) move(slot int64, to int, halfway func()) {
 			break
 		}
 		for _, key := range keys {
-			r.do(source, "MIGRATE", host, port, key, 0, 5000)
+			r.do(source, "MIGRATE", host, port, key, 0, 60_000)
 		}
 	}
 	halfway()
@@ -158,7 +158,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 	var lockers []*holdfast.Locker
 	for replicas := range 2 {
 		s := storeOn(t, clusterClient(t, masters), &Options{Replicas: replicas})
-		s.confirmTime = 2 * time.Second // they may be busy
+		s.confirmTime = patience // as far as the client waits: they may be busy
 		lockers = append(lockers, lockerOn(t, s, ttl))
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -220,7 +220,7 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 	t.Parallel()
 	const n, third = 1000, 2 * time.Second
 	server := testserver.Redis(t)
-	take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: time.Hour}), n)
+	leases := take(t, lockerOn(t, server.Addr, holdfast.Options{TTL: time.Hour}), n)
 	var trips roundTrips
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: 10 * time.Second})
 	defer rdb.Close()
@@ -281,6 +281,7 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 		t.Error(err)
 	}
 	wg.Wait()
+	each(t, n, released(leases)) // as Close gives up after a few seconds
 }
 
 // roundTrips counts what a client sends: a pipeline is one.

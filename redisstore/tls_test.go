@@ -58,7 +58,7 @@ func TestOverTLSTheServersCertificateIsChecked(t *testing.T) {
 		"rediss+cluster://" + strings.Join(members, ",") + "=" + strings.Join(instead, ","),
 		"rediss+sentinel://" + sentinel + "/primary=" + c.primary.Addr + ">" + primary,
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=30s")
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_TLS="+strings.Join(urls, " "), "SSL_CERT_FILE="+cert.File)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("who trusts the certificate: %v\n%s", err, out)
@@ -90,6 +90,7 @@ func overTLSAll(t *testing.T, url, instead string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	s.pingEvery = patience // or one that is late would be missed
 	notifications := make(chan store.Notification, 100)
 	until(t, url+": a mailbox is open", func() bool {
 		err = s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h })

@@ -40,8 +40,8 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	eyes := clientOf(t, server.Addr)
-	s := storeOn(t, clientOf(t, server.Addr), nil)
-	defer s.Close()
+	open, _ := clockedOn(t, clientOf(t, server.Addr), nil) // nobody lapses
+	s := open()
 	publishes := func(want int, what string, do func()) {
 		t.Helper()
 		before := published(t, eyes)

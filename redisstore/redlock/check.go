@@ -65,10 +65,10 @@ func (s *Store) Check(ctx context.Context) (all []store.Finding) {
 // and returns what is to be said of all clocks that could be read. Claims are
 // asked for with numbers by the median of the nodes' clocks.
 func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
-	var ahead []time.Duration
-	for i := range found {
-		if found[i].clock {
-			ahead = append(ahead, found[i].ahead)
+	var ahead, least, most []time.Duration // of each clock: how far it is ahead, and at least and at most
+	for _, f := range found {
+		if f.clock {
+			ahead, least, most = append(ahead, f.ahead), append(least, f.ahead-f.within), append(most, f.ahead+f.within)
 		}
 	}
 	if len(ahead) == 0 {
@@ -103,9 +103,9 @@ func judgeClocks(nodes []*node, found []checked) (all []store.Finding) {
 		all = append(all, store.Finding{About: "clock of this host", Warning: true,
 			Found: fmt.Sprintf("%v away from the nodes' clocks, which are used instead: set it by NTP", median.Abs().Round(100*time.Millisecond))})
 	}
-	if apart := ahead[len(ahead)-1] - ahead[0]; apart > time.Second { //mutant:redlock-check-clocks-apart
+	if apart := slices.Max(least) - slices.Min(most); apart > time.Second { //mutant:redlock-check-clocks-apart
 		all = append(all, store.Finding{About: "clocks", Warning: true,
-			Found: fmt.Sprintf("the nodes' clocks are up to %v apart: waiters are served in the order of these clocks; set them by NTP", apart.Round(100*time.Millisecond))})
+			Found: fmt.Sprintf("the nodes' clocks are %v apart or more: waiters are served in the order of these clocks; set them by NTP", apart.Round(100*time.Millisecond))})
 	}
 	return all
 }

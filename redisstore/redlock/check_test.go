@@ -123,3 +123,32 @@ func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {
 	servers[2].SetClock(time.Minute)
 	check("one is away, and another ahead", true, true, false, false, false, true)
 }
+
+// A node that answers late, as a busy machine has it do, is not known to have a wrong clock.
+func TestAClockReadLateIsNotReportedAsApart(t *testing.T) {
+	const s = time.Second
+	nodes := []*node{{address: "a"}, {address: "b"}, {address: "c"}}
+	for _, c := range []struct {
+		ahead, within [3]time.Duration
+		says          string
+	}{
+		{[3]time.Duration{0, 3 * s / 2, 0}, [3]time.Duration{0, s, 0}, ""},
+		{[3]time.Duration{0, -2 * s, 0}, [3]time.Duration{0, 2 * s, 0}, ""},
+		{[3]time.Duration{0, 5 * s, -s}, [3]time.Duration{0, s, 0}, "5s apart"},
+		{[3]time.Duration{time.Hour, time.Hour, time.Hour + 2*s}, [3]time.Duration{}, "2s apart"},
+	} {
+		found := make([]checked, len(nodes))
+		for i := range found {
+			found[i] = checked{clock: true, ahead: c.ahead[i], within: c.within[i]}
+		}
+		says := ""
+		for _, f := range judgeClocks(nodes, found) {
+			if f.About == "clocks" {
+				says = f.Text()
+			}
+		}
+		if (says == "") != (c.says == "") || !strings.Contains(says, c.says) {
+			t.Errorf("ahead by %v, to within %v: %q, want %q", c.ahead, c.within, says, c.says)
+		}
+	}
+}

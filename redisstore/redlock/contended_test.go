@@ -61,7 +61,7 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 						}
 						select {
 						case <-wake:
-						case <-time.After(max(a.Until, time.Millisecond)):
+						case <-time.After(max(min(a.Until, c.PositionTTL/4), time.Millisecond)): // or its position would lapse
 						}
 						a, err = s.Ask(t.Context(), c)
 					}

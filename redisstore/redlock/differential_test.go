@@ -317,8 +317,9 @@ func (d *whole) refused(o *owning, a store.Answer) {
 	}
 }
 
+// renew renews for at least as long as a machine that stands still may need for the answers.
 func (d *whole) renew(o *owning, had remembered) {
-	ttl, u, newID := time.Duration(1+d.rng.IntN(50))*time.Second, int64(d.rng.IntN(12)), store.ID{}
+	ttl, u, newID := time.Duration(5+d.rng.IntN(46))*time.Second, int64(d.rng.IntN(12)), store.ID{}
 	if d.rng.IntN(5) == 0 {
 		newID = me.NewID()
 	}

@@ -76,6 +76,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			}
 			for range 20 {
 				renew(s)
+				mustAsk(t, s, waits) // or its position would lapse
 				c := mutex("another")
 				c.Try = true
 				if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
@@ -92,6 +93,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			if err := s.Release(t.Context(), store.Hold{Name: "crowded", ID: gone.ID}); err != nil {
 				t.Error("a withdrawal:", err)
 			}
+			mustAsk(t, s, waits)
 			if err := s.Release(t.Context(), crowded); err != nil {
 				t.Error("a release:", err)
 			}
@@ -113,8 +115,9 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			}
 
 			fill("0")
+			anew := mutex("lone") // always the same: each that waits would be ahead of the next
 			until(t, "it is granted anew", func() bool {
-				a, err := s.Ask(t.Context(), mutex("lone"))
+				a, err := s.Ask(t.Context(), anew)
 				return err == nil && a.Granted && a.Token > lone.Token
 			})
 		})

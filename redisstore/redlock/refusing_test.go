@@ -92,7 +92,7 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 // memory again.
 func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	t.Parallel()
-	servers, s := nodes(t, 3, Options{})
+	servers, s := nodes(t, 3, Options{MaxTTL: time.Hour})
 	s.straggle = patience
 	admin, n := clientsOf(t, servers[2].Addr)[0], s.nodes[2]
 	asks := func() int {
@@ -110,7 +110,9 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 		return count
 	}
 	tell(t, admin, "CONFIG SET maxmemory 1")
-	h := mustHold(t, s, mutex("n"))
+	held := mutex("n")
+	held.TTL = time.Hour // all asks are made beside it
+	h := mustHold(t, s, held)
 	idle(t, s)
 	waits := make([]store.Claim, 50)
 	for i := range waits {
@@ -154,7 +156,12 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 			t.Fatal("none of those that it had refused showed that it has memory") // a claim that is asked for anew would
 		}
 		now()
-		h := mustHold(t, s, waits[next])
+		c := waits[next]
+		a := mustAsk(t, s, c)
+		if !a.Granted { // its position has lapsed meanwhile, so it is behind others until theirs do
+			return false
+		}
+		h := store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}
 		next++
 		idle(t, s)
 		grants := n.grants()

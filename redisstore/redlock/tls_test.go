@@ -58,7 +58,7 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 			nodes = append(nodes, "rediss://"+testserver.RedisTLS(t, cert, server))
 		}
 	}
-	if err := Trust(t.Context(), clientsOf(t, plain...), nil); err != nil {
+	if err := Trust(t.Context(), clientsOf(t, plain...), &Options{Timeout: patience}); err != nil {
 		t.Fatal(err)
 	}
 	url := "redlock:" + strings.Join(nodes, ",") + "?timeout=" + patience.String()

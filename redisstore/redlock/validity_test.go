@@ -84,6 +84,7 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 		t.Fatalf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
 	}
 	until(t, "what is left of it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
+	idle(t, s) // most nodes are enough for that
 	for i := range servers {
 		value, err := clientsOf(t, servers[i].Addr)[0].Get(t.Context(), s.key("x")).Result()
 		if err == nil && len(value) != headSize {
@@ -96,6 +97,7 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 func TestANotificationNeverCarriesAToken(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
+	s.straggle = patience // a node that has freed it, and stands still, is waited for
 	notifications := make(chan store.Notification, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
@@ -183,10 +185,10 @@ func TestAReturningNodeGetsReleasesThatItMissed(t *testing.T) {
 	t.Cleanup(func() { far.Close() })
 	s := trusting(t, append(clientsOf(t, addrs[:2]...), far), o)
 	defer s.Close()
-	h := mustHold(t, s, mutex("x"))
+	allUp(t, s)
+	h := holdOnAll(t, s, mutex("x")) // it is on the far one too
 	direct := clientsOf(t, addrs[2])[0]
 	size := func() int64 { return direct.StrLen(t.Context(), s.key("x")).Val() }
-	until(t, "all three have granted", func() bool { return size() > int64(headSize) })
 	way.sever(true)
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
