@@ -50,6 +50,7 @@ func says(t *testing.T, code int, most time.Duration, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "holdfast", args...)
+	cmd.Env = append(os.Environ(), impatientEnv+"=1")
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
