@@ -74,7 +74,7 @@ func TestASpanOfTheRunIsSent(t *testing.T) {
 	t.Parallel()
 	got, url := receive(t)
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=00-"+trace+"-"+parent+"-01", waitsForReportsEnv+"=1"), "--trace", "--", "sh", "-c", "echo $TRACEPARENT > told; exit 3")
+	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=00-"+trace+"-"+parent+"-01"), "--trace", "--", "sh", "-c", "echo $TRACEPARENT > told; exit 3")
 	s.exits(3)
 	if len(got) != 1 {
 		t.Fatalf("%d spans came, want 1", len(got))
@@ -112,7 +112,7 @@ func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			want := []string{"holdfast: x: metrics not written: a new file beside /none/x.prom: no such file or directory", "holdfast: x: span not sent: http://" + addr + "/v1/traces: " + what}
-			s := beginWith(t, fileStore(t), traced(t, "http://"+addr, waitsForReportsEnv+"=1", impatientEnv+"=1"), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
+			s := beginWith(t, fileStore(t), traced(t, "http://"+addr, impatientEnv+"=1"), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
 			s.exits(7)
 			lines := strings.Split(strings.TrimSpace(s.text("stderr")), "\n")
 			if !slices.Equal(lines, want) {

@@ -47,16 +47,11 @@ var (
 // programs are what the tests find in the PATH, besides what the machine has.
 var programs = map[string]func(){"holdfast": command, "beat": beat, "stubborn": stubborn, "outside": outside}
 
-// waitsForReportsEnv has the command of a test wait for its reports until the test gives up: the test is of what they say.
-const waitsForReportsEnv = "HOLDFAST_TEST_WAITS_FOR_REPORTS"
-
 // impatientEnv has it wait for a silent store no longer than users have it wait: the test is of that.
 const impatientEnv = "HOLDFAST_TEST_IMPATIENT"
 
 func command() {
-	if os.Getenv(waitsForReportsEnv) != "" {
-		waitsForReports = patience
-	}
+	waitsForReports = patience
 	if os.Getenv(impatientEnv) == "" {
 		tryFor, leavesFor, lookTime = patience, patience, patience
 	}
