@@ -246,16 +246,16 @@ func (r *ran) stopHolders(name string, rng *rand.Rand) {
 			if !struck {
 				continue
 			}
-			if struck = r.stopBoth(h, last); struck {
+			if struck = r.stopBoth(h, name, last); struck {
 				break
 			}
 		}
 	}
 }
 
-// stopBoth stops both processes of `holdfast run` for that long, and lets the command end after that. It reports
-// false if the command had ended before.
-func (r *ran) stopBoth(h *ranHolder, last time.Duration) bool {
+// stopBoth stops both processes of `holdfast run` for that long and until the next command of the name has begun, and
+// lets the command end after that. It reports false if the command had ended before.
+func (r *ran) stopBoth(h *ranHolder, name string, last time.Duration) bool {
 	defer func() {
 		r.mu.Lock()
 		h.struck = false
@@ -277,12 +277,22 @@ func (r *ran) stopBoth(h *ranHolder, last time.Duration) bool {
 	}
 	r.add(Event{Do: struck, Proc: h.proc, Fault: stopBoth})
 	r.watchDeath(engine, last)
+	for !r.followed(h, name) && !r.t.Failed() {
+		time.Sleep(time.Millisecond)
+	}
 	for _, pid := range both[1:] {
 		syscall.Kill(pid, syscall.SIGCONT) // it may be dead
 	}
 	syscall.Kill(h.front, syscall.SIGCONT)
 	r.add(Event{Do: mended, Proc: h.proc, Fault: stopBoth, Hits: 1})
 	return true
+}
+
+// followed reports whether a command after that one has begun under the name.
+func (r *ran) followed(h *ranHolder, name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.holders[name] != h
 }
 
 // watchDeath waits for so long, and logs when a process that is stopped began to die and when it was dead.

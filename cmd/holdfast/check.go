@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -109,25 +110,34 @@ later. With -n or -w the exit code is 75 if NAME is still held.`,
 	return cmd
 }
 
-// wait looks in growing pauses until nobody holds the name, for at most limit
-// unless that is negative.
+// wait waits until nobody holds the name, for at most limit unless that is negative.
 func (p *program) wait(ctx context.Context, name string, limit time.Duration) error {
 	in, err := p.inspector(p.choose())
 	if err != nil {
 		return err
 	}
 	defer in.done()
+	return in.waitFree(ctx, name, limit)
+}
+
+// waitFree looks in growing pauses until nobody holds the name, for at most limit
+// unless that is negative.
+func (in *inspected) waitFree(ctx context.Context, name string, limit time.Duration) error {
 	end := time.Now().Add(limit)
+	var holders []line // as last seen
 	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 800*time.Millisecond) {
 		patience := lookTime
 		if limit > 0 {
 			patience = min(patience, max(time.Until(end), 100*time.Millisecond))
 		}
 		state, err := in.one(ctx, name, patience)
-		if err != nil {
+		switch {
+		case err == nil:
+			holders = linesOf([]store.State{inTheWay(state)}, time.Now())
+		case patience == lookTime || len(holders) == 0 || !errors.Is(err, context.DeadlineExceeded):
 			return err
+		default: // it had little time for this answer, and it has answered before
 		}
-		holders := linesOf([]store.State{inTheWay(state)}, time.Now())
 		left := time.Until(end)
 		switch {
 		case len(holders) == 0:

@@ -74,7 +74,7 @@ func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
 	s.expect("ours")
 	s.types("abc\n")
 	s.expect("got abc")
-	s.types("holdfast run x -n -- echo fr''ee\n")
+	s.types("wait; holdfast run x -n -- echo fr''ee\n") // the command has ended, and the job soon will have
 	s.expect("free")
 }
 

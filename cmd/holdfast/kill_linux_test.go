@@ -89,7 +89,7 @@ func TestTheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	engine := s.engine()
 	s.stop(s.front()) // so that it takes its time
 	s.kill(engine)
-	if code := obtained(t, store, "-w", "4"); code != exitHeld {
+	if code := refusedInTime(t, store); code != exitHeld {
 		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
 	}
 	next := begin(t, store, "-v", "--", "sh", "-c", `grep -lsz "^`+s.mark+`$" /proc/[0-9]*/environ >found; touch looked`)

@@ -17,7 +17,7 @@ import (
 
 // lookTime is for how long a store may be silent to who only looks: some drivers do not
 // heed their contexts, and some wait for a minute.
-const lookTime = 4 * time.Second
+var lookTime = 4 * time.Second
 
 // openWithin opens the store, for no longer than d from the begin of the program: some
 // look for their servers then. 0: no bound.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"syscall"
@@ -37,6 +38,41 @@ func TestAReadDoesNotWaitForADriverThatIgnoresContexts(t *testing.T) {
 		}
 		time.Sleep(time.Hour) // the driver comes back
 	})
+}
+
+// A tiring store answers once, and then no more. Of one that never answers nothing is known.
+type tiring struct {
+	store.Inspector
+	silent bool
+}
+
+func (s *tiring) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
+	return func(yield func(store.State, error) bool) {
+		if s.silent {
+			<-ctx.Done()
+			yield(store.State{}, fmt.Errorf("list: %w: %w", holdfast.ErrUnavailable, ctx.Err()))
+			return
+		}
+		s.silent = true
+		yield(stateWith(name, entryOf(1, 5, "web-1", "")), nil)
+	}
+}
+
+// The last look before the end has no time for a store that is slow.
+func TestAWaitEndsAsHeldIfTheLastLookIsTooSlow(t *testing.T) {
+	for _, c := range []struct {
+		silent bool
+		limit  time.Duration
+		want   error
+	}{{false, time.Second, holdfast.ErrHeld}, {true, time.Second, holdfast.ErrUnavailable}, {false, time.Hour, holdfast.ErrUnavailable}} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			in := &inspected{Inspector: &tiring{silent: c.silent}, where: "S"}
+			if err := in.waitFree(t.Context(), "a", c.limit); !errors.Is(err, c.want) {
+				t.Errorf("silent from the first look %v, -w %v: %v after %v, want %v", c.silent, c.limit, err, time.Since(begun), c.want)
+			}
+		})
+	}
 }
 
 func TestAStoreThatWasSilentIsNotWaitedForAgain(t *testing.T) {

@@ -172,7 +172,7 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)
-		if code := obtained(t, store, "-w", "4"); code != exitHeld { // it looks each second
+		if code := refusedInTime(t, store); code != exitHeld { // it looks each second
 			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
 		}
 		if err := os.WriteFile(s.dir+"/out", nil, 0o600); err != nil {

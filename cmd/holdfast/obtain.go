@@ -67,8 +67,12 @@ func (j *job) acquire(locks *holdfast.Locker, signals <-chan os.Signal) (*holdfa
 }
 
 // tryFor is for how long a store may be silent to one that does not wait, and has not
-// said otherwise.
-const tryFor = 2500 * time.Millisecond
+// said otherwise. It is a variable, as the others of its kind, for the tests: to them a machine
+// that stands still is no silent store.
+var tryFor = 2500 * time.Millisecond
+
+// leavesFor is for how long a position that was given up is given back.
+var leavesFor = 500 * time.Millisecond
 
 // begun is when the program began: -w counts from there, whatever it takes to open the
 // store.
@@ -205,5 +209,5 @@ func closesFor(err error, held bool) time.Duration {
 	if held {
 		return 2 * time.Second
 	}
-	return 500 * time.Millisecond
+	return leavesFor
 }

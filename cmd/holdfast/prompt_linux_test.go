@@ -50,6 +50,7 @@ func says(t *testing.T, code int, most time.Duration, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "holdfast", args...)
+	cmd.Env = append(os.Environ(), impatientEnv+"=1")
 	var said strings.Builder
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
@@ -230,7 +231,7 @@ func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 	const reason = "\x1b[2J\u009b2J\n  broken:  by nobody"
 	url := fileStore(t)
-	asked := beginNamed(t, url, "a", "--give-up", "USR1", "--ttl", "6", "--", "sh", "-c", "trap 'touch asked' USR1; touch in; while :; do sleep 0.1; done")
+	asked := beginNamed(t, url, "a", "--give-up", "USR1", "--ttl", lastingTTL, "--", "sh", "-c", "trap 'touch asked' USR1; touch in; while :; do sleep 0.1; done")
 	soon(t, "it is held", func() bool { return asked.exists("in") })
 	waiter := beginCommand(t, url, nil, "ask", "a", "--reason", reason)
 	soon(t, "it is asked", func() bool { return asked.exists("asked") })

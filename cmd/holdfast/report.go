@@ -59,7 +59,7 @@ func metricsWriter() *cobra.Command {
 	}
 }
 
-// waitsForReports is report.WaitsFor; a test that is about what the sender says has a longer one.
+// waitsForReports is report.WaitsFor; the tests' command has a longer one.
 var waitsForReports = report.WaitsFor
 
 // report writes the metrics and sends the span of a run that has ended. The lock is given back by then. Whatever

@@ -30,7 +30,7 @@ import (
 // traceProgram is the directory of the program that sends spans.
 var traceProgram = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = plainCommand(); err == nil {
-		cmd := exec.Command("go", "build", "-ldflags=-w", "-o", filepath.Join(dir, report.TraceProgram), "./"+report.TraceProgram)
+		cmd := exec.Command("go", "build", "-ldflags=-w", "-tags", "holdfast_patient", "-o", filepath.Join(dir, report.TraceProgram), "./"+report.TraceProgram)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, failed := cmd.CombinedOutput(); failed != nil {
 			err = fmt.Errorf("%w\n%s", failed, out)
@@ -112,7 +112,7 @@ func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			want := []string{"holdfast: x: metrics not written: a new file beside /none/x.prom: no such file or directory", "holdfast: x: span not sent: http://" + addr + "/v1/traces: " + what}
-			s := beginWith(t, fileStore(t), traced(t, "http://"+addr, waitsForReportsEnv+"=1"), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
+			s := beginWith(t, fileStore(t), traced(t, "http://"+addr, impatientEnv+"=1"), "--trace", "--metrics-file", "/none/x.prom", "--", "sh", "-c", "exit 7")
 			s.exits(7)
 			lines := strings.Split(strings.TrimSpace(s.text("stderr")), "\n")
 			if !slices.Equal(lines, want) {

@@ -47,12 +47,13 @@ var (
 // programs are what the tests find in the PATH, besides what the machine has.
 var programs = map[string]func(){"holdfast": command, "beat": beat, "stubborn": stubborn, "outside": outside}
 
-// waitsForReportsEnv has the command of a test wait for its reports until the test gives up: the test is of what they say.
-const waitsForReportsEnv = "HOLDFAST_TEST_WAITS_FOR_REPORTS"
+// impatientEnv has it wait for a silent store no longer than users have it wait: the test is of that.
+const impatientEnv = "HOLDFAST_TEST_IMPATIENT"
 
 func command() {
-	if os.Getenv(waitsForReportsEnv) != "" {
-		waitsForReports = patience
+	waitsForReports = patience
+	if os.Getenv(impatientEnv) == "" {
+		tryFor, leavesFor, lookTime = patience, patience, patience
 	}
 	main()
 }
@@ -270,6 +271,7 @@ func runScripts(t *testing.T, kind string, setup func(*testscript.Env), some ...
 			"code":       code,
 			"eventually": eventually,
 			"events":     events,
+			"inTime":     inTime,
 			"server":     server,
 		},
 	})
@@ -280,6 +282,26 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
+		ts.Fatalf("%q: exit code %d, want %d", args[1:], got, want)
+	}
+}
+
+// enough is for how many seconds a waiter waits that is to be refused when its time is over. A slow machine needs more of
+// them to have an answer of the store at all: without one the exit code is another.
+var enough = []string{"4", "16", "50"}
+
+// inTime N PROGRAM ARG... is code, with enough for the word SECONDS in the arguments.
+func inTime(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := exitUnavailable
+	for _, seconds := range enough {
+		if got == exitUnavailable {
+			line := strings.Split(strings.ReplaceAll(strings.Join(args[1:], "\x00"), "SECONDS", seconds), "\x00")
+			got = exitCode(ts, ts.Exec(line[0], line[1:]...))
+		}
+	}
+	if got != want {
 		ts.Fatalf("%q: exit code %d, want %d", args[1:], got, want)
 	}
 }

@@ -126,7 +126,7 @@ func TestSession_TheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	r := beginTree(t, s.store)
 	r.stop(r.front()) // so that it takes its time
 	r.kill(r.engine())
-	if code := obtained(t, s.store, "-w", "4"); code != exitHeld {
+	if code := refusedInTime(t, s.store); code != exitHeld {
 		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
 	}
 	next := begin(t, s.store, "-v", "--", "sh", "-c", `grep -lsz "^`+r.mark+`$" /proc/[0-9]*/environ >found; touch looked`)

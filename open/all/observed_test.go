@@ -31,9 +31,9 @@ func (p *pair) notifiesOfNames(t *testing.T) bool {
 }
 
 // An observer in another process is notified of each change of a leader. By a poll it would be
-// seen after a minute.
+// seen after an hour.
 func TestAnObserverOfAnElectionIsNotified_OnEachStore(t *testing.T) {
-	eachStore(t, &holdfast.Options{PollMin: time.Minute, PollMax: time.Minute, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
+	eachStore(t, &holdfast.Options{PollMin: time.Hour, PollMax: time.Hour, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		if !p.notifiesOfNames(t) {
 			if polled := []string{"file", "mysql", "sqlserver"}; !slices.Contains(polled, path.Base(t.Name())) {
 				t.Fatal("it notifies of no name")

@@ -19,7 +19,7 @@ import (
 )
 
 // patience bounds what is waited for: a loaded machine is no failure.
-const patience = 30 * time.Second
+const patience = 3 * time.Minute
 
 // A pair is two processes on one store, as far as the store can tell.
 type pair struct {

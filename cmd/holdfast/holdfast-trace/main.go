@@ -22,6 +22,9 @@ func main() {
 	}
 }
 
+// sendsFor is report.SendsFor; the tests have a longer one.
+var sendsFor = report.SendsFor
+
 func run() error {
 	var a report.Account
 	if err := json.NewDecoder(os.Stdin).Decode(&a); err != nil || a.Span == nil {
@@ -30,7 +33,7 @@ func run() error {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != a.Version {
 		return fmt.Errorf("holdfast is of version %s and %s of %s: install both from one package", a.Version, report.TraceProgram, info.Main.Version)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), a.Ended.Add(report.SendsFor))
+	ctx, cancel := context.WithDeadline(context.Background(), a.Ended.Add(sendsFor))
 	defer cancel()
 	return inFewWords(send(ctx, &a, os.Getenv))
 }

@@ -55,12 +55,13 @@ func front() int {
 		signals: make(chan os.Signal, 16), continued: make(chan os.Signal, 1), messages: make(chan message, 16),
 	}
 	AdoptOrphans()
+	f.catch() // before there is a command: a signal for it must not end us
 	if err := f.start(); err != nil {
 		tell("cannot start the engine: %v", err)
 		return ExitInternal
 	}
+	signal.Ignore(syscall.SIGTTOU) // or to take the terminal back would stop us; the engine would have ignored it as well
 	LetGo()
-	f.catch()
 	go f.listen()
 	return f.run()
 }
@@ -125,7 +126,6 @@ func (f *frontend) catch() {
 		}
 	}
 	signal.Notify(f.continued, syscall.SIGCONT)
-	signal.Ignore(syscall.SIGTTOU) // or to take the terminal back would stop us
 }
 
 // listen delivers what the engine tells. A descriptor that comes with it is
