@@ -30,6 +30,7 @@ func Example() {
 		return nil
 	})
 	running, end := context.WithCancel(context.Background())
+	defer end()
 	once := holdfastcron.OneProcess(running, locks, "report", &holdfastcron.Options{
 		AtLeast: 100 * time.Millisecond,
 		AtMost:  time.Minute,
