@@ -190,9 +190,15 @@ func TestAnAskThatComesTooLateAddsNoEntry(t *testing.T) {
 // inTime tries what has to be done before an ask comes too late, for longer as long as this machine was too slow.
 func inTime(t *testing.T, f func(late time.Duration) (inTime bool)) {
 	t.Helper()
-	for late := 2 * time.Second; !f(late); late *= 2 {
-		if late > patience {
-			t.Fatal("this machine is too slow: an ask came too late to take a place each time")
+	longer(t, 2*time.Second, "an ask came too late to take a place", f)
+}
+
+// longer tries what has to be done within a time, with twice as much as long as this machine was too slow.
+func longer(t *testing.T, d time.Duration, slow string, f func(d time.Duration) (inTime bool)) {
+	t.Helper()
+	for ; !f(d); d *= 2 {
+		if d > patience {
+			t.Fatalf("this machine is too slow: each time %s", slow)
 		}
 	}
 }
