@@ -245,16 +245,10 @@ func onEach(t *testing.T, test func(t *testing.T, store string)) {
 	}
 }
 
-// refusedInTime is that of one that waits for a while, and for longer if the machine was too slow to have an answer of the store.
+// refusedInTime is the exit code of one that waits.
 func refusedInTime(t *testing.T, store string) (code int) {
 	t.Helper()
-	code = exitUnavailable
-	for _, seconds := range enough {
-		if code == exitUnavailable {
-			code = obtained(t, store, "-w", seconds)
-		}
-	}
-	return code
+	return withSeconds(func(seconds string) int { return obtained(t, store, "-w", seconds) })
 }
 
 // obtained is the exit code of one that tries to have the lock.

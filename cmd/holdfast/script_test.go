@@ -286,21 +286,26 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// enough is for how many seconds a waiter waits that is to be refused when its time is over. A slow machine needs more of
-// them to have an answer of the store at all: without one the exit code is another.
-var enough = []string{"4", "16", "50"}
+// withSeconds is the exit code of a waiter that is to be refused when its time is over. A slow machine needs more seconds to have
+// an answer of the store at all: without one the exit code is another, and it waits for longer.
+func withSeconds(run func(seconds string) (code int)) (code int) {
+	code = exitUnavailable
+	for _, seconds := range []string{"4", "16", "50"} {
+		if code == exitUnavailable {
+			code = run(seconds)
+		}
+	}
+	return code
+}
 
-// inTime N PROGRAM ARG... is code, with enough for the word SECONDS in the arguments.
+// inTime N PROGRAM ARG... is code, of one that waits for as long as the word SECONDS in the arguments says.
 func inTime(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := exitUnavailable
-	for _, seconds := range enough {
-		if got == exitUnavailable {
-			line := strings.Split(strings.ReplaceAll(strings.Join(args[1:], "\x00"), "SECONDS", seconds), "\x00")
-			got = exitCode(ts, ts.Exec(line[0], line[1:]...))
-		}
-	}
+	got := withSeconds(func(seconds string) int {
+		line := strings.Split(strings.ReplaceAll(strings.Join(args[1:], "\x00"), "SECONDS", seconds), "\x00")
+		return exitCode(ts, ts.Exec(line[0], line[1:]...))
+	})
 	if got != want {
 		ts.Fatalf("%q: exit code %d, want %d", args[1:], got, want)
 	}
