@@ -10,8 +10,9 @@
 // AcquireLockTimeout. On a store that cannot pass requests on (see [holdfast.Options.AskToGiveUp]) every
 // Lock is a [holdfast.ErrUnsupported].
 //
-// tusd 2.6 ends a request only once it reads the body of it. One that is asked earlier, in the moment after it got the lock,
-// does not hear it, and the other waits until the chunk is complete, or for AcquireLockTimeout. tusd's own lockers are no better there.
+// tusd 2.6 can end a request only while it reads the request's body. A request that is asked to end before that, right after
+// it got the lock, does not notice. The other one then waits until the chunk is complete, or for AcquireLockTimeout. It is
+// the same with tusd's own lockers.
 //
 // If the lease is lost, as after the process was suspended for longer than the TTL, tusd ends the request
 // as if another had asked for the upload. A chunk on its way to the data store can still arrive. A data
