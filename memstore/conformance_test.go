@@ -1,9 +1,12 @@
 package memstore
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
@@ -22,6 +25,40 @@ func TestStoreForYears(t *testing.T) {
 		s, _ := stores.LoadOrStore(t, New())
 		return s.(*Store)
 	}, synctest.Test)
+}
+
+// An unanswering store does some asks, and gives up waiting for the answer.
+type unanswering struct {
+	*Store
+	asks *int
+}
+
+func (u unanswering) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
+	a, err := u.Store.Ask(ctx, c)
+	if *u.asks++; *u.asks%100 == 0 && *u.asks <= 500 {
+		time.Sleep(4 * time.Second)
+		return store.Answer{}, fmt.Errorf("%w: no answer", store.ErrUnavailable)
+	}
+	return a, err
+}
+
+// It is not known what an unanswered operation has done: the rest is compared on a fresh backing.
+func TestAComparisonGoesOnAfreshAfterWhatWasNotAnswered(t *testing.T) {
+	t.Setenv("HOLDFAST_TEST_STEPS", "2000")
+	synctest.Test(t, func(t *testing.T) {
+		asks, opened := 0, 0
+		storetest.Differential(t, storetest.Clocked{
+			TwoClocks: true, OneFloor: true,
+			Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
+				s := newAt(clock)
+				opened++
+				return func() store.Store { return unanswering{s, &asks} }
+			},
+		})
+		if opened != 6 {
+			t.Errorf("%d backings for five asks that were not answered", opened)
+		}
+	})
 }
 
 func TestDifferential(t *testing.T) {

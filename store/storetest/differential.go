@@ -63,18 +63,43 @@ func differential(t *testing.T, c Clocked, by *Sessioned) {
 	}
 	steps := int(setting(t, "HOLDFAST_TEST_STEPS", many))
 	t.Logf("HOLDFAST_TEST_SEED=%d HOLDFAST_TEST_STEPS=%d", seed, steps)
-	d := newDuel(t, c, by, seed)
-	floors := d.floors()
-	// Chance may bring about too little in so many steps: then we go on until it has.
-	for d.steps = 0; d.steps < steps || d.steps < 4*steps && len(d.tooRare(floors, steps)) > 0; d.steps++ {
-		d.turn()
-		if d.steps%500 == 0 {
-			d.compareAll()
+	for d, again := newDuel(t, c, by, seed, 0, map[string]int{}), 0; !d.inTime(steps); again++ {
+		if again == 10 {
+			t.Fatal("this machine is too busy: each time an operation was not answered")
 		}
+		d = newDuel(t, c, by, seed+uint64(again)+1, d.steps, d.counts)
 	}
-	d.crowd()
-	d.last()
-	d.report(floors, steps)
+}
+
+// inTime compares until so many steps are done, and reports whether the store has answered all. It is not known whether an operation is
+// done that was not answered, or still will be: the steps that are left then need a fresh backing.
+func (d *duel) inTime(steps int) bool {
+	d.t.Helper()
+	return inTime(func() {
+		d.begin()
+		floors := d.floors()
+		// Chance may bring about too little in so many steps: then we go on until it has.
+		for ; d.steps < steps || d.steps < 4*steps && len(d.tooRare(floors, steps)) > 0; d.steps++ {
+			d.turn()
+			if d.steps%500 == 0 {
+				d.compareAll()
+			}
+		}
+		d.crowd()
+		d.last()
+		d.report(floors, steps)
+	})
+}
+
+// answered ends the comparison if the store has given up waiting for its server.
+func (d *duel) answered(before store.Instant, errs ...error) {
+	for _, err := range errs {
+		d.judge.answered(before, err)
+	}
+	if d.judge.late() {
+		d.t.Logf("step %d: too slow to tell whether this is wrong: %v", d.steps, errors.Join(errs...))
+		panic(tooSlow)
+	}
 }
 
 func setting(t *testing.T, name string, or int64) int64 {
@@ -97,7 +122,8 @@ type duel struct {
 	ctx   context.Context
 	rng   *rand.Rand
 	d     store.Description
-	steps int
+	steps int // of all comparisons
+	judge judge
 
 	model *model
 	sides []*side // a process each
@@ -108,7 +134,7 @@ type duel struct {
 	mu   sync.Mutex
 	time queue.Time
 
-	counts  map[string]int
+	counts  map[string]int // of all comparisons
 	history []string
 
 	unlooked bool // see unseen
@@ -132,10 +158,10 @@ type side struct {
 	read, heeded int // of got: before the present operation; and answered by an ask
 }
 
-func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
+func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64, steps int, counts map[string]int) *duel {
 	t.Helper()
 	d := &duel{
-		t: t, c: c, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{},
+		t: t, c: c, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 0)), steps: steps, counts: counts,
 		time: queue.Time{Clock: epoch, Wall: epoch},
 	}
 	if d.c2 = by; by != nil {
@@ -153,13 +179,6 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 			}
 		})
 		d.sides = append(d.sides, s)
-		if w, ok := s.Store.(store.Watcher); ok {
-			if err := w.Watch(d.ctx, s.proc, s.hear); err != nil {
-				t.Fatalf("Watch: %v", err)
-			}
-		} else if i == 0 {
-			t.Log("the store is no Watcher: notifications are not compared")
-		}
 	}
 	d.d = d.sides[0].Describe()
 	d.unit = (max(d.d.MinTTL, 40*d.d.Tick) + d.d.Tick - 1) / d.d.Tick * d.d.Tick
@@ -170,6 +189,25 @@ func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64) *duel {
 	d.model.oneLimit, d.model.nobodyAsks, d.model.forgets = d.lacks(store.PromiseTotals), d.lacks(store.PromiseGiveUp), d.lacks(store.PromiseReason)
 	d.subjects()
 	return d
+}
+
+// begin has each process hear of its notifications.
+func (d *duel) begin() {
+	d.t.Helper()
+	for i, s := range d.sides {
+		w, ok := s.Store.(store.Watcher)
+		if !ok {
+			if i == 0 {
+				d.t.Log("the store is no Watcher: notifications are not compared")
+			}
+			continue
+		}
+		before := store.Now()
+		err := w.Watch(d.ctx, s.proc, s.hear)
+		if d.answered(before, err); err != nil {
+			d.t.Fatalf("Watch: %v", err)
+		}
+	}
 }
 
 func (d *duel) clock() queue.Time {
@@ -245,16 +283,20 @@ func (d *duel) send(o op) outcome {
 	s := d.sides[o.side]
 	ctx, cancel := context.WithTimeout(d.ctx, patience*time.Duration(1+len(o.holds)/100))
 	defer cancel()
+	before := store.Now()
+	one := func(a store.Answer, err error) outcome {
+		d.answered(before, err)
+		return plain(a, err)
+	}
 	switch o.kind {
 	case "ask":
-		a, err := s.Ask(ctx, o.claim)
-		return plain(a, err)
+		return one(s.Ask(ctx, o.claim))
 	case "poll":
-		a, err := s.Store.(store.Poller).Poll(ctx, o.claim)
-		return plain(a, err)
+		return one(s.Store.(store.Poller).Poll(ctx, o.claim))
 	case "renew":
 		var out outcome
 		for i, r := range s.Renew(ctx, o.holds) {
+			d.answered(before, r.Err)
 			out.Errs = append(out.Errs, errorText(r.Err))
 			out.Renewals = append(out.Renewals, returnedOf(r))
 			if r.Err == nil && r.From == 0 && r.TTL != o.holds[i].TTL {
@@ -263,27 +305,28 @@ func (d *duel) send(o op) outcome {
 		}
 		return out
 	case "change":
-		a, err := s.Change(ctx, o.holds[0], o.turn, o.weight)
-		return plain(a, err)
+		return one(s.Change(ctx, o.holds[0], o.turn, o.weight))
 	case "release all":
 		var out outcome
 		for _, err := range s.ReleaseAll(ctx, o.holds) {
+			d.answered(before, err)
 			out.Errs = append(out.Errs, errorText(err))
 		}
 		return out
 	case "release":
 		if !d.chance(50) {
-			return plain(store.Answer{}, s.Release(ctx, o.holds[0]))
+			return one(store.Answer{}, s.Release(ctx, o.holds[0]))
 		}
 		// The same together with a hold that does not exist.
 		batch := []store.Hold{o.holds[0], {Name: "storetest/" + random(), ID: s.proc.NewID(), Token: 1}}
 		out := s.ReleaseAll(ctx, batch)
+		d.answered(before, out...)
 		if !errors.Is(out[1], store.ErrLost) {
 			d.fail("release of what is not there: %v", out[1])
 		}
 		return plain(store.Answer{}, out[0])
 	default:
-		return plain(store.Answer{}, s.Store.(store.Inspector).BreakHold(ctx, o.broken))
+		return one(store.Answer{}, s.Store.(store.Inspector).BreakHold(ctx, o.broken))
 	}
 }
 
@@ -377,8 +420,9 @@ func (d *duel) compare(now queue.Time, name string) {
 	if in, ok := d.sides[0].Store.(store.Inspector); ok {
 		want := normal(q.State(now, name))
 		have := normal(store.State{Name: name})
+		before := store.Now()
 		for st, err := range in.List(d.ctx, name) {
-			if err != nil {
+			if d.answered(before, err); err != nil {
 				d.fail("list of %q: %v", name, err)
 			}
 			have = normal(st)
@@ -452,8 +496,9 @@ func (d *duel) compareAll() {
 		}
 	}
 	have := map[string]int{}
+	before := store.Now()
 	for st, err := range in.List(d.ctx, "") {
-		if err != nil {
+		if d.answered(before, err); err != nil {
 			d.fail("list: %v", err)
 		}
 		have[st.Name] = len(st.Entries)

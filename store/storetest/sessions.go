@@ -227,8 +227,9 @@ func (d *duel) translated(o op) op {
 func (d *duel) listed(name string, id store.ID) int64 {
 	d.t.Helper()
 	if in, ok := d.sides[0].Store.(store.Inspector); ok {
+		before := store.Now()
 		for st, err := range in.List(d.ctx, name) {
-			if err != nil {
+			if d.answered(before, err); err != nil {
 				d.fail("list of %q: %v", name, err)
 			}
 			for i := range st.Entries {

@@ -25,7 +25,8 @@ func untilInTime(t *testing.T, run func(*trial), next func(again int) *trial) {
 // anyTold reports whether one of the trials was conclusive.
 func anyTold(run func(*trial), next func(again int) *trial) bool {
 	for again, began := 0, time.Now(); again < 10 || time.Since(began) < patience; again++ {
-		if inTime(next(again), run) {
+		t := next(again)
+		if inTime(func() { run(t) }) {
 			return true
 		}
 		time.Sleep(min(time.Millisecond<<min(again, 10), time.Second)) // in a bubble no time passes else
@@ -33,15 +34,14 @@ func anyTold(run func(*trial), next func(again int) *trial) bool {
 	return false
 }
 
-// inTime runs the trial, and reports whether it was conclusive.
-func inTime(t *trial, run func(*trial)) bool {
-	t.Helper()
+// inTime runs a trial, and reports whether it was conclusive.
+func inTime(run func()) bool {
 	defer func() {
 		if r := recover(); r != nil && r != tooSlow {
 			panic(r)
 		}
 	}()
-	run(t)
+	run()
 	return true
 }
 

@@ -22,7 +22,8 @@ func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 			{store.ErrLost, slow, true},
 			{errors.New("no store says so"), slow, true},
 		} {
-			judged := inTime(&trial{T: t}, func(t *trial) {
+			judged := inTime(func() {
+				t := &trial{T: t}
 				before := store.Now()
 				time.Sleep(c.after)
 				t.judge.answered(before, c.err)
