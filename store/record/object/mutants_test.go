@@ -35,6 +35,8 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"a session is closed though it was renewed", "TestASessionThatIsRenewedMeanwhileGoesOn", "object-session-closed", mutant.Value(`func() (Object, Fate, error) { _, _, err := b.server.Put(ctx, b.sessionKey(id), stored{Closed: true}.bytes(), o.Version); return o, Done, err }()`)},
 		{"a session that has ended is renewed", "TestASessionHasEndedForEveryProcess", "object-session-over-renewed", mutant.Return("nil")},
 		{"a renewal that was not answered is lost", "TestAnUnansweredRenewalIsFoundAgain", "object-renewal-answered-lost", mutant.Cond("false")},
+		{"a write that met another is not sent again", "TestASessionIsBegunThoughAnotherRequestIsUnderWay/refused", "object-put-again", mutant.Cond("true")},
+		{"a session is taken for another's that was begun by a write that met another", "TestASessionIsBegunThoughAnotherRequestIsUnderWay/done", "object-begun-after-all", mutant.Cond("WAS || err == nil && what == Refused")},
 		{"a session that nobody renews is kept", "TestAnUnrenewedSessionIsForgotten", "object-ended-session-is-kept", mutant.Delete()},
 		{"calls are forgotten with their object", calls, "object-calls-forgotten", mutant.Value("called.Calls")},
 		{"calls are counted anew with their object", calls, "object-calls-counted", mutant.Value("stored{TTL: v.TTL, Calls: c.Calls + 1}")},

@@ -15,6 +15,7 @@ package object
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -100,6 +101,20 @@ func New(server Server, address, prefix string) *Backend {
 		server: server, own: map[session.ID]*own{}, deleted: deleted{notes: map[string]bool{}}}
 	b.ctx, b.end = context.WithCancel(context.Background())
 	return b
+}
+
+// maxRaces is how often a write is tried that others were faster with.
+const maxRaces = 16
+
+// put is Put, again while another request is under way. What is Refused then may also be what an earlier try has written: conflicts is how
+// many there were.
+func (b *Backend) put(ctx context.Context, key string, body []byte, version string) (o Object, what Fate, conflicts int, err error) {
+	for ; conflicts <= maxRaces; conflicts++ {
+		if o, what, err = b.server.Put(ctx, key, body, version); what != Conflict || err != nil { //mutant:object-put-again
+			return o, what, conflicts, err
+		}
+	}
+	return o, what, conflicts, fmt.Errorf("%s: each of %d writes met another that was under way", key, conflicts)
 }
 
 // Listen implements [record.Backend]: there are no notifications.

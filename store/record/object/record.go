@@ -234,13 +234,7 @@ func (b *Backend) join(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, err
 	}
 	key := fmt.Sprintf("%s%010d-%s", b.inboxKey(s.Name), number+1, s.Join.Notes[0].Key)
-	what := Conflict // it is not written
-	for races := 0; what == Conflict && races <= maxRaces; races++ {
-		_, what, err = b.server.Put(ctx, key, body, "")
-	}
-	if what == Conflict {
-		err = fmt.Errorf("another request writes the same notes")
-	}
+	_, _, _, err = b.put(ctx, key, body, "")
 	out.Joined = err == nil // refused: it is the same
 	return out, err
 }

@@ -37,8 +37,6 @@ const (
 	// forgotten is how long, in addition to twice its TTL, an unrenewed session is remembered: that of a detached
 	// hold.
 	forgotten = time.Minute
-	// maxRaces is how often a write is tried that others were faster with.
-	maxRaces = 16
 )
 
 // A stored is what the object of a session, or of its calls, has.
@@ -95,8 +93,8 @@ func (b *Backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	if err := b.Prepare(ctx); err != nil {
 		return 0, err
 	}
-	o, what, err := b.server.Put(ctx, b.sessionKey(id), stored{TTL: int64(ttl / time.Second)}.bytes(), "")
-	if err == nil && what != Done {
+	o, what, conflicts, err := b.put(ctx, b.sessionKey(id), stored{TTL: int64(ttl / time.Second)}.bytes(), "")
+	if err == nil && what != Done && conflicts == 0 { // else it is ours: nobody else writes it so early //mutant:object-begun-after-all
 		err = fmt.Errorf("session %v was begun before", id)
 	}
 	if err != nil {
@@ -106,7 +104,7 @@ func (b *Backend) Begin(ctx context.Context, id session.ID, ttl time.Duration) (
 	defer b.mu.Unlock()
 	now := store.Now()
 	maps.DeleteFunc(b.own, func(_ session.ID, o *own) bool { return now > o.used.Add(2*o.ttl+forgotten) }) //mutant:object-ended-session-is-kept
-	b.own[id] = &own{ttl: ttl, version: o.Version, used: now}
+	b.own[id] = &own{ttl: ttl, version: o.Version, used: now, indeterminate: what != Done}
 	return ttl - margin, nil //mutant:object-times-are-cut
 }
 

@@ -117,6 +117,35 @@ func TestAnUnansweredRenewalIsFoundAgain(t *testing.T) {
 	}
 }
 
+// Some servers also refuse a write while they delete a neighbor of its object. A few say so of what they have done after all.
+func TestASessionIsBegunThoughAnotherRequestIsUnderWay(t *testing.T) {
+	for name, done := range map[string]bool{"refused": false, "done": true} {
+		t.Run(name, func(t *testing.T) {
+			m := newMemory()
+			b := backendOn(t, m)
+			met := false
+			m.meets(func(what, key string, body []byte) answer {
+				if what != "PUT" {
+					return 0
+				}
+				m.meets(nil)
+				if met = true; done {
+					m.Put(t.Context(), key, body, "")
+				}
+				return beside
+			})
+			id := begin(t, b, MinTTL)
+			if _, err := b.Renew(t.Context(), id); err != nil || !met {
+				t.Errorf("its renewal: %v", err)
+			}
+			m.passes(MinTTL - margin)
+			if left := leftOf(t, backendOn(t, m), id); left <= 0 {
+				t.Error("it is over")
+			}
+		})
+	}
+}
+
 // Its owner has read the calls, and says so; their object may be gone.
 func TestCallsAreCountedAfterTheirObjectIsDeleted(t *testing.T) {
 	m := newMemory()

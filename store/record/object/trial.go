@@ -73,7 +73,7 @@ func (b *Backend) trial(ctx context.Context) error {
 		var won Object
 		fates, wins := make([]Fate, writers), atomic.Int32{}
 		err := together(writers, func(i int) error {
-			o, what, err := b.server.Put(ctx, key, []byte(rand.Text()), etag)
+			o, what, _, err := b.put(ctx, key, []byte(rand.Text()), etag)
 			if fates[i] = what; what == Done && wins.Add(1) == 1 {
 				won = o
 			}
@@ -96,7 +96,7 @@ func (b *Backend) trial(ctx context.Context) error {
 		switch {
 		case n > 1: //mutant:object-trial-of-writers
 			return unfit("of %d writers that wrote an object at once, each with %s, %d were told that they had: it does not heed that condition; use a server that does", writers, what, n)
-		case n == 0: // 409, each
+		case n == 0:
 			return fmt.Errorf("of %d that wrote an object of %s at once none has", writers, b.Address)
 		case won.Unfit != "": //mutant:object-trial-of-rules
 			return unfit("%s", won.Unfit)
