@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"crypto/rand"
 	"io"
 	"log"
 	"net/http"
@@ -8,10 +9,12 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/objecttest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/store/record/object"
 )
 
 // subject is this store, for the tests of all stores of its kind. A place is an address and a prefix.
@@ -125,6 +128,34 @@ func TestForeignAndNewerObjectsAreLeftAlone(t *testing.T) {
 func TestARefusedTryWritesNothing(t *testing.T) {
 	t.Parallel()
 	objecttest.ARefusedTryWritesNothing(t, subject)
+}
+
+// versitygw refuses some writes into a directory that it is about to delete, and says of a few that they are done, which are not. No directory is
+// ever empty, so it deletes none.
+func TestNoWriteMeetsADirectoryThatGoes(t *testing.T) {
+	t.Parallel()
+	place := subject.Place(t)
+	var all sync.WaitGroup
+	for range 2 {
+		p := subject.Open(t, place)
+		if err := p.Objects.Prepare(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all.Go(func() {
+			for range 1000 {
+				key := p.Objects.Prefix + "s/" + rand.Text()
+				if _, what, err := p.Server.Put(t.Context(), key, []byte("x"), ""); err != nil || what != object.Done {
+					t.Errorf("a write is refused (%d), with the error %v", what, err)
+				} else if o, err := p.Server.Get(t.Context(), key); err != nil || o.Version == "" {
+					t.Errorf("what was written is not there, with the error %v", err)
+				}
+				if err := p.Server.Delete(t.Context(), key, ""); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 func TestServer(t *testing.T) {

@@ -6,11 +6,12 @@
 // Objects of one bucket, below a prefix ("holdfast/" unless [Options] say otherwise):
 //
 //	n/NAME.lock         a name: a line of JSON, and then its record, as package store/record writes it
-//	j/NAME.lock/N-KEY   notes of waiters that are not in the record yet
+//	j/NAME.lock!N-KEY   notes of waiters that are not in the record yet
 //	s/SESSION           a session: its TTL, and how often it was renewed
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial, for a moment
 //	w/sweep             when was last swept
+//	./keep              of s, j, c and t: keeps a directory, where the server is not Amazon's
 //
 // A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
 // and a hash. The line has v, the version of the form; name, in base64; rev, a new random text for each write, so that no two have the
@@ -65,6 +66,10 @@
 // The object of a name that was idle for a day is deleted, by a conditional delete, which Amazon's S3 does
 // atomically. For other servers that is unknown (versitygw 1.8 does it in two steps), and there such objects
 // stay, of some 100 bytes each.
+//
+// A server that keeps objects as files may say that it has written one that is not there, while it deletes the directory with the
+// last object in it: versitygw 1.8 does so once in some 15,000 times. The objects called keep see to it that no directory is ever empty. Do not
+// delete them.
 //
 // It was tested on versitygw 1.8, which keeps objects in files; not on Amazon's S3 itself.
 //

@@ -29,9 +29,10 @@ type memory struct {
 type answer int
 
 const (
-	_      answer = iota
-	lost          // it is done, and not answered
-	beside        // it is not done, as another was under way
+	_       answer = iota
+	lost           // it is done, and not answered
+	beside         // it is not done, as another was under way
+	phantom        // it is answered as done, and is not
 )
 
 var errLost = errors.New("no answer")
@@ -119,6 +120,9 @@ func (m *memory) Put(ctx context.Context, key string, body []byte, version strin
 		return m.reported(Object{}), Refused, nil
 	}
 	m.count++
+	if a == phantom {
+		return m.reported(Object{Version: strconv.Itoa(m.count)}), Done, nil
+	}
 	m.objects[key] = Object{Key: key, Body: slices.Clone(body), Version: strconv.Itoa(m.count), Written: m.now}
 	if a == lost {
 		return Object{}, 0, errLost
@@ -155,12 +159,24 @@ func (m *memory) List(_ context.Context, prefix, after string, _ int) iter.Seq2[
 	}
 }
 
-// keys are those that are there below the prefix.
+// keepers are what is always there.
+var keepers = []string{"c/keep", "j/keep", "s/keep", "t/keep"}
+
+// keys are those that are there below the prefix, but the keepers.
 func (m *memory) keys() (all []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(m.objects)) {
-		all = append(all, strings.TrimPrefix(key, "locks/"))
+		if key = strings.TrimPrefix(key, "locks/"); !slices.Contains(keepers, key) {
+			all = append(all, key)
+		}
 	}
 	return all
+}
+
+// kept are the keepers that are there.
+func (m *memory) kept() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(keepers), func(key string) bool { return m.objects["locks/"+key].Version == "" })
 }

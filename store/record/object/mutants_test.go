@@ -13,6 +13,7 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		judged = "TestASessionIsJudgedByTheServersTimeWhateverIsCutOfIt"
 		taken  = "TestATakenInNoteIsNeverReadAgain"
 		swept  = "TestTheSweepDeletesWhatIsOld"
+		kept   = "TestNoDirectoryOfObjectsIsEverEmpty"
 		calls  = "TestCallsAreCountedAfterTheirObjectIsDeleted"
 	)
 	var all []mutant.Broken
@@ -55,6 +56,10 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
 		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
 		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},
+		{"directories are not kept", kept, "object-directories-are-kept", mutant.Cond("WAS || true")},
+		{"what keeps a directory is believed to be written", kept, "object-kept-for-sure", mutant.Cond("WAS || what == Done")},
+		{"each process keeps the directories", kept, "object-directories-are-kept", mutant.Cond("err != nil || b.Atomic(o.Server)")},
+		{"what keeps a directory is swept", swept, "object-keeper-is-kept", mutant.Line("case !b.old(l):")},
 		{"an idle name is deleted in two steps", swept, "object-idle-is-kept", mutant.Cond("!b.old(o)")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/object", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})

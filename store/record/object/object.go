@@ -6,11 +6,12 @@
 // The keys, below a prefix:
 //
 //	n/NAME.lock         a name: a line of JSON, and then its record
-//	j/NAME.lock/N-KEY   the notes of one join
+//	j/NAME.lock!N-KEY   the notes of one join
 //	s/SESSION           a session
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial
 //	w/sweep             who has swept last
+//	./keep              of s, j, c and t: nothing, see keepDirectories
 package object
 
 import (

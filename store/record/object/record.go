@@ -62,7 +62,7 @@ func keyOf(name string) string {
 }
 
 func (b *Backend) recordKey(name string) string { return b.Prefix + "n/" + keyOf(name) }
-func (b *Backend) inboxKey(name string) string  { return b.Prefix + "j/" + keyOf(name) + "/" }
+func (b *Backend) inboxKey(name string) string  { return b.Prefix + "j/" + keyOf(name) + "!" } // no escaped name has a !
 
 // Traits implements [record.Backend].
 func (b *Backend) Traits() record.Traits {
@@ -246,7 +246,7 @@ type inbox struct {
 }
 
 // noteID is what names the object of a join in an inbox.
-func noteID(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
+func noteID(key string) string { return key[strings.LastIndexByte(key, '!')+1:] }
 
 // unpack returns the notes of an object; none, if it is foreign. The version of a note is the object's, its
 // index, and the number of notes.

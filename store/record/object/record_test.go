@@ -197,7 +197,7 @@ func TestTheSweepDeletesWhatIsOld(t *testing.T) {
 			}
 		}
 		m.Delete(t.Context(), b.sessionKey(called), "")
-		for _, key := range []string{"j/x.lock/0000000001-a", "t/X", "other/x", "s/x"} {
+		for _, key := range []string{"j/x.lock!0000000001-a", "t/X", "other/x", "s/x"} {
 			m.Put(t.Context(), b.Prefix+key, []byte("{}"), "")
 		}
 		swap(t, b, record.Record{}, true) // idle
@@ -226,6 +226,9 @@ func TestTheSweepDeletesWhatIsOld(t *testing.T) {
 		if got := m.keys(); !slices.Equal(got, want) {
 			t.Errorf("left: %q, want %q, of which %v is over", got, want, over)
 		}
+		if kept := m.kept(); !atomic && len(kept) < len(keepers) {
+			t.Errorf("of what keeps the directories it leaves %q", kept)
+		}
 	}
 }
 
@@ -243,7 +246,7 @@ func TestANameThatIsUsedAgainIsNotDeleted(t *testing.T) {
 	if !slices.Contains(m.keys(), "n/a.lock") {
 		t.Fatal("it is deleted, though a note is there")
 	}
-	m.Delete(t.Context(), "locks/j/a.lock/0000000001-one", "")
+	m.Delete(t.Context(), "locks/j/a.lock!0000000001-one", "")
 	m.meets(func(what, key string, _ []byte) answer {
 		if what == "DELETE" {
 			m.meets(nil)

@@ -151,7 +151,7 @@ func (b *Backend) discard(ctx context.Context, l Object) {
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(l.Key, b.Prefix), "/")
 	id, isID := sessionOf(rest)
 	switch {
-	case !b.old(l):
+	case !b.old(l), rest == keep: //mutant:object-keeper-is-kept
 	case kind == "s" && isID:
 		_, _ = b.left(ctx, id) // which deletes an expired one
 	case kind == "c" && isID:

@@ -39,7 +39,10 @@ func (b *Backend) Prepare(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), trialPatience) // with the values of the first caller //mutant:object-trial-ends-with-its-caller
 			defer cancel()
 			defer context.AfterFunc(b.ctx, cancel)()
-			err := b.trial(ctx)
+			err := b.keepDirectories(ctx)
+			if err == nil {
+				err = b.trial(ctx)
+			}
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			if err == nil {
@@ -58,17 +61,50 @@ func (b *Backend) Prepare(ctx context.Context) error {
 	}
 }
 
+// keep is the last part of the key of an object that is never deleted.
+const keep = "keep"
+
+// keepDirectories writes an object into what is a directory on a server that keeps its objects as files. versitygw 1.8 deletes a directory with
+// the last object in it, and some of the writes that come right then it answers as done that are not: a session would not be there, and
+// its owner would count on it. One that is refused, as the object is there, tells for sure that it is.
+func (b *Backend) keepDirectories(ctx context.Context) error {
+	kinds := []string{"s/", "c/", "j/", "t/"} // the last says that the others are there
+	key := func(i int) string { return b.Prefix + kinds[i] + keep }
+	last := len(kinds) - 1
+	o, err := b.server.Get(ctx, key(last))
+	if err != nil || o.Version != "" || b.Atomic(o.Server) { //mutant:object-directories-are-kept
+		return err
+	}
+	write := func(i int) error {
+		for range maxRaces {
+			_, what, _, err := b.put(ctx, key(i), []byte("a directory stays while this is here\n"), "")
+			if err != nil || what == Refused { //mutant:object-kept-for-sure
+				return err
+			}
+		}
+		return b.unfit(late, "If-None-Match")
+	}
+	if err := together(last, write); err != nil {
+		return err
+	}
+	return write(last)
+}
+
 // writers is how many writes of a trial are sent at once.
 const writers = 4
+
+// late is what is wrong with a server that does a write whose condition does not hold.
+const late = "a write with %s, which must fail, is done: it does not heed that condition; use a server that does"
+
+func (b *Backend) unfit(format string, args ...any) error {
+	return fmt.Errorf("%w: %s cannot keep locks: %s", store.ErrUnsupported, b.Address, fmt.Sprintf(format, args...))
+}
 
 // trial writes an object of its own as locks do, and checks that each write that must fail does. Many servers
 // that speak the protocol of S3 ignore If-Match, and do the write.
 func (b *Backend) trial(ctx context.Context) error {
 	key := b.Prefix + "t/" + rand.Text()
 	defer b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key, "") })
-	unfit := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s cannot keep locks: %s", store.ErrUnsupported, b.Address, fmt.Sprintf(format, args...))
-	}
 	one := func(etag string) ([]Fate, Object, error) {
 		var won Object
 		fates, wins := make([]Fate, writers), atomic.Int32{}
@@ -95,16 +131,16 @@ func (b *Backend) trial(ctx context.Context) error {
 		}
 		switch {
 		case n > 1: //mutant:object-trial-of-writers
-			return unfit("of %d writers that wrote an object at once, each with %s, %d were told that they had: it does not heed that condition; use a server that does", writers, what, n)
+			return b.unfit("of %d writers that wrote an object at once, each with %s, %d were told that they had: it does not heed that condition; use a server that does", writers, what, n)
 		case n == 0:
 			return fmt.Errorf("of %d that wrote an object of %s at once none has", writers, b.Address)
 		case won.Unfit != "": //mutant:object-trial-of-rules
-			return unfit("%s", won.Unfit)
+			return b.unfit("%s", won.Unfit)
 		}
 		if _, f, err := b.server.Put(ctx, key, []byte("late"), etag); err != nil {
 			return err
 		} else if f == Done { //mutant:object-trial-of-late
-			return unfit("a write with %s, which must fail, is done: it does not heed that condition; use a server that does", what)
+			return b.unfit(late, what)
 		}
 		etag = won.Version
 		b.deletes.Store(b.Atomic(won.Server))
@@ -113,7 +149,7 @@ func (b *Backend) trial(ctx context.Context) error {
 		return err
 	} else if f == Done { //mutant:object-trial-of-none
 		b.behind(func(ctx context.Context) { _ = b.server.Delete(ctx, key+"-none", "") })
-		return unfit("a write with If-Match makes an object that was not there: a session that has ended could be renewed; use a server that does not")
+		return b.unfit("a write with If-Match makes an object that was not there: a session that has ended could be renewed; use a server that does not")
 	}
 	o, err := b.server.Get(ctx, key)
 	b.timed.Store(o.timed())
@@ -121,9 +157,9 @@ func (b *Backend) trial(ctx context.Context) error {
 	case err != nil:
 		return err
 	case o.Version != etag:
-		return unfit("what was read is not what was written")
+		return b.unfit("what was read is not what was written")
 	case o.timed() && o.Now.Sub(o.Written).Abs() > clocks+store.Now().Sub(began): //mutant:object-trial-of-clocks
-		return unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)
+		return b.unfit("an object that was just written is from %v by its Last-Modified, and its answer from %v by its Date: they are of two clocks, which differ by more than %v", o.Written, o.Now, clocks)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -208,10 +209,37 @@ func TestATrialServesAllThatComeMeanwhile(t *testing.T) {
 			}
 		}
 		b.Finish()
-		if n := m.requests("PUT locks/t/"); n != 2*writers+3 {
+		if n := m.requests("PUT locks/t/") - m.requests("PUT locks/t/keep"); n != 2*writers+3 {
 			t.Errorf("%d writes of trials, want those of one, %d", n, 2*writers+3)
 		}
 	})
+}
+
+// A server that keeps its objects as files may say that it has written one that is not there, while it deletes the directory: a session
+// would be over that its owner counts on. So no directory is ever empty, and what sees to that is believed once it is seen.
+func TestNoDirectoryOfObjectsIsEverEmpty(t *testing.T) {
+	m := newMemory()
+	seen := map[string]bool{}
+	m.meets(func(what, key string, _ []byte) answer {
+		if what == "PUT" && !seen[key] {
+			seen[key] = true
+			return phantom
+		}
+		return 0
+	})
+	b := New(m, "memory", "locks/")
+	t.Cleanup(func() { b.Close() })
+	if err := b.keepDirectories(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if kept := m.kept(); !slices.Equal(kept, keepers) {
+		t.Errorf("there are %q, want %q", kept, keepers)
+	}
+	m.meets(nil)
+	writes := m.requests("PUT")
+	if backendOn(t, m); m.requests("PUT")-writes != 2*writers+3 {
+		t.Errorf("the next process writes %d times before its trial of %d", m.requests("PUT")-writes-2*writers-3, 2*writers+3)
+	}
 }
 
 // It is no result of who comes later.
