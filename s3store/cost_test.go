@@ -100,7 +100,8 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 		}
 	}
 	cost("what is written once below a prefix, so that no directory is ever empty, and its trial", "19 writes and lists, 2 reads", func() {
-		if err := metered(t, addr, o, m).b.Prepare(t.Context()); err != nil {
+		p := closing(t, metered(t, addr, o, m))
+		if err := p.b.Prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
