@@ -56,7 +56,9 @@ var adoptPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		t.expired(h.claim)
-		t.isLost(b.renew(h.as(b.proc.NewID())), "adopting an expired hold")
+		late := h.as(b.proc.NewID())
+		late.TTL = t.long // or its own session may be over before there is an answer
+		t.isLost(b.renew(late), "adopting an expired hold")
 		t.entries(name)
 		h = a.take(a.lock(name))
 		h.release()

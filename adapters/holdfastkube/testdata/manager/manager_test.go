@@ -23,7 +23,7 @@ import (
 // newManager is what a process of an operator has. It needs no API server, as it watches nothing.
 func newManager(t *testing.T, lock *holdfastkube.Lock) ctrl.Manager {
 	t.Helper()
-	lease, renew, retry := 6*time.Second, 3*time.Second, 500*time.Millisecond
+	lease, renew, retry := 5*time.Minute, 4*time.Minute, 500*time.Millisecond // a stop of the machine ends no lead
 	m, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{
 		LeaderElection: true, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
