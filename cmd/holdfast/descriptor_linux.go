@@ -110,8 +110,12 @@ func (j *job) holdForFD(cmd *cobra.Command, fd int) error {
 // markFD locks a byte for who has the descriptor open, and opens the file again.
 func markFD(fd int) (at int64, watch *os.File, err error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	own := 0 // what this process has opened itself is closed by exec, what it was started with was not
+	if err == nil {
+		own, err = unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	}
 	switch {
-	case err != nil:
+	case err != nil || own&unix.FD_CLOEXEC != 0: //mutant:hold-own-descriptor
 		return 0, nil, errors.New("it is not open: write exec 9>/dev/null first, and --fd 9")
 	case flags&unix.O_ACCMODE == unix.O_RDONLY:
 		return 0, nil, errors.New("it is not open for writing: write exec 9>/dev/null first, and --fd 9")

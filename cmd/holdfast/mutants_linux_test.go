@@ -150,6 +150,7 @@ var mutants = []mutant.Broken{
 	one("the end of stdin is not seen", "TestCommandOnFiles/hold-speaks-json", "hold-ends-with-stdin", mutant.Delete()),
 	one("the end of stdin comes before the answer", "TestHoldAnswersAfterStdinHasEnded", "hold-answers-before-stdin-ends", mutant.Line("default:")),
 	one("the end of the script is not seen", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-ends-with-descriptor", mutant.Delete()),
+	one("a descriptor of holdfast's own is taken for the script's", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-own-descriptor", mutant.Line("case err != nil || own > 1<<20:")),
 	one("the process in the background has the descriptor", "TestCommandOnFiles/hold-keeps-a-lock-for-a-script", "hold-inherits-nothing", mutant.Delete()),
 	one("a script goes on without its lock", "TestCommandOnFiles/hold-ends-a-script-that-lost-it", "hold-stops-the-script", mutant.Stmt("_ = pid")),
 	one("the signal is TERM", "TestCommandOnFiles/the-signal-can-be-another", "run-ends-by-signal", mutant.Stmt("s.group.terminate(syscall.SIGTERM)")),
