@@ -26,7 +26,8 @@
 //
 // A minimum hold and a lock delay are counted by the server's time. An answer has it in whole seconds and may be two seconds old, and
 // the clocks of its machines may differ by a second. So three seconds are added to each. Neither ends early, and both may end six
-// seconds late.
+// seconds late. A server that is stopped for longer, and makes a new Date each second, tells an older one for a moment: what is granted then
+// may end early by as much.
 //
 // A record is written by a PutObject with If-Match of the ETag that was read, or with If-None-Match if there was
 // no object. A claim whose write is refused leaves a note, an object of its own that conflicts with no other

@@ -56,6 +56,8 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
 		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
 		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},
+		{"a server that was stopped is taken for one with two clocks", "TestATrialLooksAgainAtAServerThatWasStopped/stopped", "object-trial-looks-again", mutant.Line("case true:")},
+		{"a server with two clocks is used", "TestATrialLooksAgainAtAServerThatWasStopped/two_clocks", "object-trial-of-clocks", mutant.Line("case before >= written || age < 1<<62:")},
 		{"directories are not kept", kept, "object-directories-are-kept", mutant.Cond("WAS || true")},
 		{"what keeps a directory is believed to be written", kept, "object-kept-for-sure", mutant.Cond("WAS || what == Done")},
 		{"each process keeps the directories", kept, "object-directories-are-kept", mutant.Cond("err != nil || b.Atomic(o.Server)")},

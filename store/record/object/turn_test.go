@@ -215,6 +215,35 @@ func TestATrialServesAllThatComeMeanwhile(t *testing.T) {
 	})
 }
 
+// A server that was stopped may have an old Date for a second. One with two clocks has it for good.
+func TestATrialLooksAgainAtAServerThatWasStopped(t *testing.T) {
+	for name, lasts := range map[string]int{"stopped": looks - 1, "two_clocks": 1000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMemory()
+				m.tells(5 * time.Second)
+				reads := 0
+				m.meets(func(what, key string, _ []byte) answer {
+					if what == "GET" && !strings.HasSuffix(key, "/keep") {
+						if reads++; reads > lasts {
+							m.tells(0)
+						}
+					}
+					return 0
+				})
+				b := New(m, "memory", "locks/")
+				defer b.Close()
+				switch err := b.Prepare(t.Context()); {
+				case name == "stopped" && (err != nil || reads != looks):
+					t.Errorf("%v after %d looks", err, reads)
+				case name == "two_clocks" && (!errors.Is(err, store.ErrUnsupported) || reads != looks):
+					t.Errorf("%v after %d looks, want an ErrUnsupported", err, reads)
+				}
+			})
+		})
+	}
+}
+
 // A server that keeps its objects as files may say that it has written one that is not there, while it deletes the directory: a session
 // would be over that its owner counts on. So no directory is ever empty, and what sees to that is believed once it is seen.
 func TestNoDirectoryOfObjectsIsEverEmpty(t *testing.T) {
