@@ -131,7 +131,7 @@ func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 			return s, func() { db.SetMaxIdleConns(-1) }, err
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		renewed := func(t *testing.T) error {
 			var stalls atomic.Bool // the next dial
 			pool := poolOn(t, addr, func(c *pgxpool.Config) {
 				dial := c.ConnConfig.DialFunc
@@ -154,9 +154,23 @@ func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 			stalls.Store(true)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if r := s.Renew(ctx, []store.Hold{h})[0]; r.Err != nil || stalls.Load() {
-				t.Fatalf("a renewal: %v (nobody has dialed: %v)", r.Err, stalls.Load())
+			err = s.Renew(ctx, []store.Hold{h})[0].Err
+			if err == nil && stalls.Load() {
+				t.Fatal("nobody has dialed")
 			}
+			return err
+		}
+		t.Run(what, func(t *testing.T) {
+			for range 3 { // the machine may have stood still. A store that waits for that connection does so each time
+				err := renewed(t)
+				if err == nil {
+					return
+				}
+				if t.Logf("a renewal: %v", err); !errors.Is(err, store.ErrUnavailable) {
+					t.FailNow()
+				}
+			}
+			t.Fatal("no renewal is answered")
 		})
 	}
 }

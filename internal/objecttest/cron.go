@@ -97,7 +97,7 @@ func WithoutTime(t *testing.T, s Subject) {
 	for what, with := range map[string]func(*store.Claim){"minimum hold": func(c *store.Claim) { c.MinHold = time.Minute }, "lock delay": func(c *store.Claim) { c.LockDelay = time.Minute }} {
 		c := storetest.Mutex(store.NewProcess(), "a")
 		with(&c)
-		if _, err := p.Ask(t.Context(), c); !errors.Is(err, store.ErrUnsupported) {
+		if _, err := storetest.AskUntilAnswered(t, p, c); !errors.Is(err, store.ErrUnsupported) {
 			t.Errorf("a %s: %v, want an ErrUnsupported", what, err)
 		}
 	}

@@ -24,11 +24,22 @@ func Mutex(p store.Process, name string) store.Claim {
 // MustAsk is the answer to a claim, which is no error.
 func MustAsk(t testing.TB, s store.Store, c store.Claim) store.Answer {
 	t.Helper()
-	a, err := s.Ask(t.Context(), c)
+	a, err := AskUntilAnswered(t, s, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return a
+}
+
+// AskUntilAnswered asks, and again if the store gave up waiting for its server, as a busy machine can have it do.
+func AskUntilAnswered(t testing.TB, s store.Store, c store.Claim) (store.Answer, error) {
+	for deadline := time.Now().Add(patience); ; {
+		before := store.Now()
+		a, err := s.Ask(t.Context(), c)
+		if !unanswered(before, err) || time.Now().After(deadline) {
+			return a, err
+		}
+	}
 }
 
 // MustHold is the hold of a claim that is granted at once.

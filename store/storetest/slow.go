@@ -59,9 +59,14 @@ const slow = time.Second
 // answered notes what became of an operation. A store that has given up waiting for its server, as a busy machine can have it do,
 // says nothing of a promise. One that fails at once is not waited for.
 func (j *judge) answered(before store.Instant, err error) {
-	if errors.Is(err, store.ErrUnavailable) && store.Now().Sub(before) >= slow {
+	if unanswered(before, err) {
 		j.unanswered.Store(true)
 	}
+}
+
+// unanswered reports whether the store has given up waiting for its server.
+func unanswered(before store.Instant, err error) bool {
+	return errors.Is(err, store.ErrUnavailable) && store.Now().Sub(before) >= slow
 }
 
 // late reports whether the trial can find nothing wrong any more.
