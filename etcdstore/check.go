@@ -24,7 +24,7 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 		asked, cancel := context.WithTimeout(ctx, askMember)
 		status, err := b.client.Status(asked, endpoint)
 		cancel()
-		f, answers := tell(status, err)
+		f, answers := findingOf(status, err)
 		if answers {
 			answered++
 		}
@@ -41,9 +41,9 @@ func (b *backend) Check(ctx context.Context) (all []store.Finding) {
 	return all
 }
 
-// tell returns the finding of a member's answer, and whether locks work
+// findingOf returns the finding of a member's answer, and whether locks work
 // through it.
-func tell(status *clientv3.StatusResponse, err error) (f store.Finding, answers bool) {
+func findingOf(status *clientv3.StatusResponse, err error) (f store.Finding, answers bool) {
 	switch {
 	case errors.Is(failed(err), store.ErrDenied): //mutant:etcd-status-denied
 		// As 3.5.30 does. Versions with the fault return it to every user.

@@ -96,7 +96,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 func TestAMemberThatHidesItsStatusIsNotDown(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{rpctypes.ErrPermissionDenied: true, context.DeadlineExceeded: false} {
-		if f, answers := tell(nil, err); answers != want || f.Warning == want || f.Err != nil {
+		if f, answers := findingOf(nil, err); answers != want || f.Warning == want || f.Err != nil {
 			t.Errorf("%v: %s %q, answers: %v", err, f.Level(), f.Found, answers)
 		}
 	}

@@ -91,7 +91,7 @@ func chmodDir(path string) error {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	if err := ours(fd, unix.S_IFDIR); err != nil {
+	if err := madeByUs(fd, unix.S_IFDIR); err != nil {
 		return &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return f.Chmod(0o770 | fs.ModeSetgid)
@@ -123,7 +123,7 @@ func (s *Store) tryFIFO(path string) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path)
 	if s.shared {
 		isMade(path)
-		if err = ours(fd, unix.S_IFIFO); err == nil { //mutant:file-fifo-ours
+		if err = madeByUs(fd, unix.S_IFIFO); err == nil { //mutant:file-fifo-ours
 			err = unix.Fchmod(fd, uint32(s.fileMode))
 		}
 		if err != nil {
@@ -134,9 +134,9 @@ func (s *Store) tryFIFO(path string) (*os.File, error) {
 	return f, nil
 }
 
-// ours refuses, with an error that matches fs.ErrPermission, a file that this
+// madeByUs refuses, with an error that matches fs.ErrPermission, a file that this
 // process did not just make: a substitute by a member of the group.
-func ours(fd int, kind uint32) error {
+func madeByUs(fd int, kind uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err

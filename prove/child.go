@@ -127,14 +127,14 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 	}()
 	born := peers()
 	if err := open(); err != nil {
-		c.tell(Event{Do: failed, Text: err.Error()})
+		c.send(Event{Do: failed, Text: err.Error()})
 		return err
 	}
 	close(c.begun)
-	c.tell(Event{Do: started})
+	c.send(Event{Do: started})
 	stop := make(chan struct{})
 	var beside sync.WaitGroup
-	beside.Go(func() { measure(c.now, stop, c.tell) })
+	beside.Go(func() { measure(c.now, stop, c.send) })
 	if !c.inside {
 		beside.Go(func() { c.patrol(born, stop) })
 	}
@@ -159,7 +159,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 		c.close()
 		close(stop)
 		beside.Wait()
-		c.tell(Event{Do: finished})
+		c.send(Event{Do: finished})
 		close(ended)
 	}()
 	select {
@@ -172,7 +172,7 @@ func (c *child) run(open func() error, orders *bufio.Scanner) error {
 
 // on opens a locker on the store.
 func (c *child) on(s store.Store) (err error) {
-	c.seen = newRecorder(s, c.job.Run.PositionTTL, c.now, c.tell)
+	c.seen = newRecorder(s, c.job.Run.PositionTTL, c.now, c.send)
 	c.locks, err = holdfast.New(c.seen.store(), &holdfast.Options{
 		TTL: c.Run.lease(), Logger: slog.New(slog.DiscardHandler),
 	})
@@ -224,10 +224,10 @@ func (c *child) obey(o *command, work *sync.WaitGroup) {
 // processes of this host.
 func (c *child) now() time.Duration { return clock.Boot() - c.Start }
 
-// tell sends an event, which has happened now unless it says otherwise. It has
-// left this process when tell returns. A delay by the parent is not the lock's
+// send sends an event, which has happened now unless it says otherwise. It has
+// left this process when send returns. A delay by the parent is not the lock's
 // fault.
-func (c *child) tell(e Event) {
+func (c *child) send(e Event) {
 	began := c.now()
 	if e.At == 0 {
 		e.At = began
@@ -264,7 +264,7 @@ func (c *child) use(op int, name string, token, value int64, whole, write bool) 
 		defer c.mu.Unlock()
 		delete(c.answers, op)
 	}()
-	c.tell(Event{Do: use, Op: op, Name: name, Token: token, Weight: int64(count(whole)), Write: write, Value: value})
+	c.send(Event{Do: use, Op: op, Name: name, Token: token, Weight: int64(count(whole)), Write: write, Value: value})
 	select {
 	case a := <-answer:
 		return a, true

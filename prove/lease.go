@@ -21,8 +21,8 @@ type lease interface {
 	Release() error
 }
 
-// ours claims a name by a call of holdfast.
-func ours(f func(context.Context) (*holdfast.Lease, error)) taking {
+// byHoldfast claims a name by a call of holdfast.
+func byHoldfast(f func(context.Context) (*holdfast.Lease, error)) taking {
 	return func(ctx context.Context) (lease, error) {
 		l, err := f(ctx)
 		if err != nil {

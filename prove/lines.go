@@ -190,14 +190,14 @@ func (w *worker) byLines(verb string, name Name, bound, d time.Duration) bool {
 	defer w.lines.turn.Unlock()
 	w.claimByLines(verb, name, bound, d)
 	if err := w.lines.err; err != nil && err != errWrongLine { // not reported for a killed worker
-		w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, err, w.lines.died())})
+		w.send(Event{Do: failed, Text: fmt.Sprintf("the worker of process %d ended by itself: %v %s", w.Proc, err, w.lines.died())})
 	}
 	return w.lines.err == nil
 }
 
 func (w *worker) claimByLines(verb string, name Name, bound, d time.Duration) {
 	op := int(w.ops.Add(1))
-	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: name.Limit, Limit: name.Limit, Bound: bound})
+	w.send(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: name.Limit, Limit: name.Limit, Bound: bound})
 	wait := bound
 	if verb == "try" {
 		wait = 0
@@ -210,25 +210,25 @@ func (w *worker) claimByLines(verb string, name Name, bound, d time.Duration) {
 		if err != nil && rest != "" {
 			w.wrongLine("granted", word+" "+rest)
 		}
-		w.tell(Event{Do: got, At: at, Op: op, Token: token, ID: fmt.Sprintf("%d-%d-%d", w.Proc, w.Life, op), Until: at})
+		w.send(Event{Do: got, At: at, Op: op, Token: token, ID: fmt.Sprintf("%d-%d-%d", w.Proc, w.Life, op), Until: at})
 		w.holdByLines(op, name.Name, token, d)
 	case "refused":
 		e := Event{Do: not, At: at, Op: op, Err: "held"}
 		if verb != "try" {
 			e.Err = "cancelled"
 		}
-		w.tell(e)
+		w.send(e)
 	case "error":
-		w.tell(Event{Do: not, At: at, Op: op, Err: "unavailable", Text: rest})
+		w.send(Event{Do: not, At: at, Op: op, Err: "unavailable", Text: rest})
 	default:
-		w.tell(Event{Do: not, At: at, Op: op, Err: "other", Text: rest})
+		w.send(Event{Do: not, At: at, Op: op, Err: "other", Text: rest})
 		w.wrongLine("granted, refused or error", word+" "+rest)
 	}
 }
 
 // wrongLine reports that the run cannot go on.
 func (w *worker) wrongLine(want, said string) {
-	w.tell(Event{Do: failed, Text: fmt.Sprintf("the worker answered %q where %s was expected", strings.TrimSpace(said), want)})
+	w.send(Event{Do: failed, Text: fmt.Sprintf("the worker answered %q where %s was expected", strings.TrimSpace(said), want)})
 	w.lines.end()
 	w.lines.err = errWrongLine
 }
@@ -241,10 +241,10 @@ func (w *worker) holdByLines(op int, name string, token int64, d time.Duration) 
 		sent := w.now()
 		word, rest := w.lines.ask("check %s", name)
 		if word == "held" {
-			w.tell(Event{Do: until, Op: op, Until: sent})
+			w.send(Event{Do: until, Op: op, Until: sent})
 		} else {
 			if word == "lost" {
-				w.tell(Event{Do: lost, Op: op})
+				w.send(Event{Do: lost, Op: op})
 			} else if word != "error" {
 				w.wrongLine("held, lost or error", word+" "+rest)
 			}
@@ -262,7 +262,7 @@ func (w *worker) holdByLines(op int, name string, token int64, d time.Duration) 
 		}
 		w.sleep(min(w.Run.TTL/25, end-w.now()), w.finish)
 	}
-	w.tell(Event{Do: release, Op: op})
+	w.send(Event{Do: release, Op: op})
 	word, rest := w.lines.ask("release %s", name)
 	e := Event{Do: released, Op: op}
 	switch word {
@@ -275,5 +275,5 @@ func (w *worker) holdByLines(op int, name string, token int64, d time.Duration) 
 		e.Err, e.Text = "other", rest
 		w.wrongLine("released, lost or error", word+" "+rest)
 	}
-	w.tell(e)
+	w.send(e)
 }

@@ -196,7 +196,7 @@ func (c *child) lockOwn(ctx context.Context, name string, try bool) (lease, erro
 	x, err := c.users.Lock(ctx, name, try)
 	if err == nil && (x == nil || x.Release == nil) {
 		err = errors.New("prove: Locks.Lock has returned no Lease with a Release, and no error")
-		c.tell(Event{Do: failed, Text: err.Error()})
+		c.send(Event{Do: failed, Text: err.Error()})
 	}
 	if err != nil {
 		return nil, err

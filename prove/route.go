@@ -39,7 +39,7 @@ func (c *child) dial(ctx context.Context, network, addr string) (net.Conn, error
 	}
 	c.routes.mu.Unlock()
 	if !ok {
-		c.tell(Event{Do: dialled, Text: to})
+		c.send(Event{Do: dialled, Text: to})
 	}
 	select {
 	case <-x.known:
@@ -82,7 +82,7 @@ func (c *child) patrol(born []string, stop <-chan struct{}) {
 		for _, addr := range peers() {
 			if !c.own(addr) && !known[addr] { //mutant:judge-nobody-looks-where-connections
 				known[addr] = true
-				c.tell(Event{Do: astray, Text: addr})
+				c.send(Event{Do: astray, Text: addr})
 			}
 		}
 		select {

@@ -36,7 +36,7 @@ func (c *child) last() {
 	name := Name{fmt.Sprintf("%s/last/%d", c.Run.Names[0].Name, c.Proc), "mutex", store.Full}
 	take := func(ctx context.Context) (lease, error) { return c.lockOwn(ctx, name.Name, false) }
 	if c.users == nil {
-		take = ours(c.locks.Mutex(name.Name).Lock)
+		take = byHoldfast(c.locks.Mutex(name.Name).Lock)
 	}
 	for !w.finishing() {
 		h := w.take("lock", name, name.Limit, waitFor(c.Run.TTL), false, take)

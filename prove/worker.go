@@ -35,28 +35,30 @@ type deed struct {
 type taking func(context.Context) (lease, error)
 
 var deeds = []deed{
-	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking { return ours(l.Mutex(name).Lock) }, store.Full},
+	{"lock", "mutex rw", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
+		return byHoldfast(l.Mutex(name).Lock)
+	}, store.Full},
 	{"campaign", "mutex rw", 1, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return ours(l.Election(name).Campaign)
+		return byHoldfast(l.Election(name).Campaign)
 	}, store.Full},
 	{"try", "mutex rw", 4, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return ours(l.Mutex(name).TryLock)
+		return byHoldfast(l.Mutex(name).TryLock)
 	}, store.Full},
 	{"read", "rw upgrade", 8, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return ours(l.RWMutex(name).Read().Lock)
+		return byHoldfast(l.RWMutex(name).Read().Lock)
 	}, 1},
 	{"tryread", "rw upgrade", 3, func(_ *worker, l *holdfast.Locker, name string, _, _ int64) taking {
-		return ours(l.RWMutex(name).Read().TryLock)
+		return byHoldfast(l.RWMutex(name).Read().TryLock)
 	}, 1},
 	{"upgradeable", "rw", 3, upgradeable, store.Upgradeable},
 	{"upgradeable", "upgrade", 20, upgradeable, store.Upgradeable},
 	{"slots", "slots", 8, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
-		return ours(func(ctx context.Context) (*holdfast.Lease, error) {
+		return byHoldfast(func(ctx context.Context) (*holdfast.Lease, error) {
 			return l.Semaphore(name, int(limit)).Acquire(ctx, int(weight))
 		})
 	}, 0},
 	{"tryslots", "slots", 3, func(_ *worker, l *holdfast.Locker, name string, limit, weight int64) taking {
-		return ours(func(ctx context.Context) (*holdfast.Lease, error) {
+		return byHoldfast(func(ctx context.Context) (*holdfast.Lease, error) {
 			return l.Semaphore(name, int(limit)).TryAcquire(ctx, int(weight))
 		})
 	}, 0},
@@ -224,7 +226,7 @@ type holding struct {
 // take makes a claim and reports its outcome.
 func (w *worker) take(verb string, name Name, weight int64, bound time.Duration, raced bool, f taking) *holding {
 	op := int(w.ops.Add(1))
-	w.tell(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
+	w.send(Event{Do: ask, Op: op, Name: name.Name, Verb: verb, Weight: weight, Limit: name.Limit, Bound: bound})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if w.rng == nil || w.rng.IntN(2) == 0 { // the engine notices the end of a context by itself
@@ -242,7 +244,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 		if class == "other" {
 			e.Text = err.Error()
 		}
-		w.tell(e)
+		w.send(e)
 		return nil
 	}
 	h := &holding{lease: l, op: op, name: name, weight: weight, raced: raced, ended: make(chan struct{})}
@@ -256,7 +258,7 @@ func (w *worker) take(verb string, name Name, weight int64, bound time.Duration,
 	} else {
 		e.Tells = h.until != 0 && l.Lost() != nil
 	}
-	w.tell(e)
+	w.send(e)
 	w.watchers.Go(func() { w.watch(h) })
 	return h
 }
@@ -308,7 +310,7 @@ func (w *worker) watch(h *holding) {
 	for gone := false; ; {
 		select {
 		case <-lostCh:
-			w.tell(Event{Do: lost, Op: h.op})
+			w.send(Event{Do: lost, Op: h.op})
 			return
 		case <-h.ended:
 			return
@@ -320,11 +322,11 @@ func (w *worker) watch(h *holding) {
 		switch {
 		case ahead && deadline > h.until+time.Millisecond:
 			h.until, gone = deadline, false
-			w.tell(Event{Do: until, At: at, Op: h.op, Until: deadline})
+			w.send(Event{Do: until, At: at, Op: h.op, Until: deadline})
 			timer.Reset(deadline - w.now())
 		case !ahead && !gone && at >= h.until && lostCh != nil && (w.users != nil || !h.Valid()):
 			gone = true
-			w.tell(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
+			w.send(Event{Do: over, At: w.now(), Op: h.op, By: at - h.until})
 			look.Reset(time.Millisecond)
 		}
 	}
@@ -402,7 +404,7 @@ func (w *worker) reenter(h *holding) {
 	if err != nil {
 		return // the lease was lost: there is nothing to enter again
 	}
-	w.tell(Event{Do: nested, Op: h.op, Token: inner.Token()})
+	w.send(Event{Do: nested, Op: h.op, Token: inner.Token()})
 	w.useFor(h, w.upTo(time.Millisecond))
 	inner.Release()
 }
@@ -417,37 +419,37 @@ func (w *worker) upgrade(h *holding) {
 	bound := w.upTo(w.Run.TTL)
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	w.tell(Event{Do: upgrade, Op: h.op, Bound: bound})
+	w.send(Event{Do: upgrade, Op: h.op, Bound: bound})
 	if err := w.up.Upgrade(ctx); err != nil {
-		w.tell(Event{Do: stayed, Op: h.op, Err: classify(err)})
+		w.send(Event{Do: stayed, Op: h.op, Err: classify(err)})
 		w.useFor(h, w.upTo(w.moment(2*time.Millisecond)))
 		return
 	}
 	h.weight = store.Full
-	w.tell(Event{Do: weight, Op: h.op, Weight: store.Full, Token: h.Token()})
+	w.send(Event{Do: weight, Op: h.op, Weight: store.Full, Token: h.Token()})
 	if h.name.Mode == "upgrade" { // kept until others may think that it never was
 		w.keep(h, w.Run.TTL/2+w.upTo(w.Run.TTL/2))
 	}
 	w.useFor(h, w.upTo(w.moment(3*time.Millisecond)))
 	if w.rng.IntN(3) > 0 {
 		h.weight = store.Upgradeable
-		w.tell(Event{Do: weight, Op: h.op, Weight: store.Upgradeable})
+		w.send(Event{Do: weight, Op: h.op, Weight: store.Upgradeable})
 		w.up.Downgrade()
-		w.tell(Event{Do: lowered, Op: h.op})
+		w.send(Event{Do: lowered, Op: h.op})
 		w.useFor(h, w.upTo(w.moment(2*time.Millisecond)))
 	}
 }
 
 // giveBack releases the lease and reports the outcome.
 func (w *worker) giveBack(h *holding) {
-	w.tell(Event{Do: release, Op: h.op})
+	w.send(Event{Do: release, Op: h.op})
 	close(h.ended)
 	err := h.Release()
 	e := Event{Do: released, Op: h.op}
 	if err != nil {
 		e.Err = classify(err)
 	}
-	w.tell(e)
+	w.send(e)
 }
 
 // patientProbe is for how long a name is tried that should have been taken by then: as
@@ -470,11 +472,11 @@ func (w *worker) probe(name string) {
 		case w.users != nil:
 			take = func(ctx context.Context) (lease, error) { return w.lockOwn(ctx, name, false) }
 		case n.Limit != store.Full:
-			take = ours(func(ctx context.Context) (*holdfast.Lease, error) {
+			take = byHoldfast(func(ctx context.Context) (*holdfast.Lease, error) {
 				return w.locks.Semaphore(name, int(n.Limit)).Acquire(ctx, int(n.Limit))
 			})
 		default:
-			take = ours(w.locks.Mutex(name).Lock)
+			take = byHoldfast(w.locks.Mutex(name).Lock)
 		}
 		if h := w.take(probe, n, n.Limit, bound, false, take); h != nil {
 			w.giveBack(h)

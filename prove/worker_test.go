@@ -71,7 +71,7 @@ func (p *slowPipe) Write(b []byte) (int, error) {
 func TestAParentThatReadsLateIsAStall(t *testing.T) {
 	var p slowPipe
 	c := &child{w: &p}
-	c.tell(Event{Do: started})
+	c.send(Event{Do: started})
 	lines := bytes.Split(bytes.TrimSpace(p.Bytes()), []byte("\n"))
 	var e Event
 	if err := json.Unmarshal(lines[len(lines)-1], &e); err != nil || len(lines) != 2 || e.Do != stall || e.By < 2*leastStall {

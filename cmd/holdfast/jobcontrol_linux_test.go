@@ -137,7 +137,7 @@ func TestARunningJobReadsAfterFg(t *testing.T) {
 func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	release := s.inTheWay("x")
+	release := s.holds("x")
 	s.types("holdfast run x -- bash -c 'touch in; until [ -e out ]; do sleep 0.1; done; read line; echo g''ot $line'\n")
 	s.queued(1)
 	s.stops()
@@ -161,7 +161,7 @@ func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 func TestFgGivesTheTerminalToACommandThatWaitsForIt(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	release := s.inTheWay("x")
+	release := s.holds("x")
 	s.types("holdfast run x -- bash -c 'read line; echo g''ot $line'\n")
 	s.queued(1)
 	s.stops()

@@ -127,7 +127,7 @@ func (u *uiPage) doBreak(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	u.mu.Lock() // at once: it may be gone before it is read again
-	u.lost.tell(hold, "broken", "this page: "+reason, time.Now())
+	u.lost.add(hold, "broken", "this page: "+reason, time.Now())
 	u.mu.Unlock()
 	answer(w, http.StatusOK, said{Said: printable(hold.Name) + ": broken; the next waiter gets the lock when the hold has expired"})
 }

@@ -57,7 +57,7 @@ func (x *losses) see(r *reading) {
 		}
 		switch l.State {
 		case "broken", "freed":
-			x.tell(&l, "broken", l.Broken, r.at)
+			x.add(&l, "broken", l.Broken, r.at)
 		case "expired":
 			if before != nil {
 				x.ended(before, r.at)
@@ -98,14 +98,14 @@ func (x *losses) ended(h *seenHold, at time.Time) {
 		if gap > 3*leastPause.Milliseconds() { // long enough to come after all, or for a lease that nobody renews
 			why += backBefore
 		}
-		x.tell(&h.line, "expired", why, at)
+		x.add(&h.line, "expired", why, at)
 	case h.quiet && gap > h.most:
-		x.tell(&h.line, "expired", "the store did not answer for longer than the TTL"+backBefore, at)
+		x.add(&h.line, "expired", "the store did not answer for longer than the TTL"+backBefore, at)
 	}
 }
 
-// tell lists a hold as lost, once.
-func (x *losses) tell(l *line, how, why string, at time.Time) {
+// add lists a hold as lost, once.
+func (x *losses) add(l *line, how, why string, at time.Time) {
 	if !x.judged(l.ID, at) {
 		x.list = slices.Insert(x.list, 0, loss{*l, how, why, at})
 		x.list = x.list[:min(len(x.list), mostLost)]

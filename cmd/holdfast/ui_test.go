@@ -408,7 +408,7 @@ func TestUIMarksLossesThatMayBeReleases(t *testing.T) {
 func TestUIForgetsOldLosses(t *testing.T) {
 	var x losses
 	for i := range 2 * mostLost {
-		x.tell(&line{ID: strconv.Itoa(i), Token: int64(i)}, "broken", "why", watchedAt)
+		x.add(&line{ID: strconv.Itoa(i), Token: int64(i)}, "broken", "why", watchedAt)
 	}
 	if len(x.list) != mostLost || x.list[0].line.Token != 2*mostLost-1 {
 		t.Errorf("%d, the first is %+v", len(x.list), x.list[0])

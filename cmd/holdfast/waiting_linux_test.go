@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// inTheWay holds a name until the test ends, or until the returned function is
+// holds holds a name until the test ends, or until the returned function is
 // called.
-func (s *shell) inTheWay(name string, args ...string) (release func()) {
+func (s *shell) holds(name string, args ...string) (release func()) {
 	s.t.Helper()
 	out := filepath.Join(s.t.TempDir(), "out")
 	args = append(append([]string{"run", name, "--store", storeIn(s.dir)}, args...), "-c", "until [ -e "+out+" ]; do sleep 0.1; done")
@@ -152,7 +152,7 @@ func TestAWaiterAtATerminalSeesTheHolderAndNoTraceStays(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.resize(200)
-	release := s.inTheWay("x", "--note", "ask Anna")
+	release := s.holds("x", "--note", "ask Anna")
 	s.types("TERM=xterm holdfast run x -w 1h -- echo g''ot\n")
 	s.expect("waiting for x, next in line, 59m")
 	s.expect("s left: held by host ")
@@ -173,7 +173,7 @@ func TestAWaiterAtATerminalSeesTheHolderAndNoTraceStays(t *testing.T) {
 func TestThoseAheadAreCounted(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	release := s.inTheWay("x")
+	release := s.holds("x")
 	s.waits("x")
 	s.queued(1)
 	s.waits("x")
@@ -192,7 +192,7 @@ func TestTheStatusLineIsErasedWhenAWaitEnds(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.resize(300)
-	s.inTheWay("x")
+	s.holds("x")
 	s.types("TERM=xterm holdfast run x -w 15 -- true; echo c''ode $?\n")
 	s.expect("waiting for x, next in line, ")
 	s.expect("code 75")
@@ -214,7 +214,7 @@ func TestTheStatusLineFitsTheTerminalAfterAResize(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.resize(60)
-	release := s.inTheWay("x", "--note", "日本語の長いメモ, and a very long remark that does not fit")
+	release := s.holds("x", "--note", "日本語の長いメモ, and a very long remark that does not fit")
 	s.types("TERM=xterm holdfast run x -- echo g''ot\n")
 	shown := func(columns int) {
 		t.Helper()
@@ -255,8 +255,8 @@ func TestTheStatusLineFitsTheTerminalAfterAResize(t *testing.T) {
 func TestABackgroundJobDoesNotScribble(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.inTheWay("x")
-	release := s.inTheWay("y")
+	s.holds("x")
+	release := s.holds("y")
 	s.types("TERM=xterm holdfast run x -- echo g''ot &\n")
 	s.queued(1)
 	s.types("TERM=xterm holdfast run y -- echo g''ot\n")

@@ -235,7 +235,7 @@ func (s *Store) take() (batch []*job) {
 				later = append(later, j)
 			case s.holds[j.claim.ID] != nil:
 				s.granted(j, s.holds[j.claim.ID])
-			case use.inTheWay(j.write):
+			case use.blocks(j.write):
 				s.refused(j, use.sighting())
 			default:
 				use.asked = true
@@ -273,8 +273,8 @@ func (s *Store) forget(k Key) {
 	}
 }
 
-// inTheWay reports whether this process itself blocks a writer, or a reader.
-func (u *keyUse) inTheWay(write bool) bool {
+// blocks reports whether this process itself blocks a writer, or a reader.
+func (u *keyUse) blocks(write bool) bool {
 	return len(u.holders) > 0 && (write || u.holders[0].write) //mutant:pg-session-blocked-by-ourselves
 }
 

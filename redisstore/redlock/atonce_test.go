@@ -152,11 +152,11 @@ func TestAMailboxOpenedAfterWatchMakesAllWaitersPoll(t *testing.T) {
 		} else {
 			go func() { <-open }()
 		}
-		w.tell(err)
+		w.report(err)
 		if polls != c.polls {
 			t.Errorf("%s: everybody polls %d times, want %d", c.name, polls, c.polls)
 		}
-		if w.tell(nil); polls != c.polls+1 {
+		if w.report(nil); polls != c.polls+1 {
 			t.Errorf("%s, and opened again: everybody polls %d times, want %d", c.name, polls, c.polls+1)
 		}
 	}

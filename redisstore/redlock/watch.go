@@ -148,10 +148,10 @@ func (w *mailbox) run(ctx context.Context) {
 	for pause := leastReopen; ; pause = min(2*pause, mostReopen) {
 		err := w.read(ctx, func() {
 			pause = leastReopen
-			w.tell(nil)
+			w.report(nil)
 		})
 		if !w.reported {
-			w.tell(w.n.failed(err))
+			w.report(w.n.failed(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -161,9 +161,9 @@ func (w *mailbox) run(ctx context.Context) {
 	}
 }
 
-// tell gives Watch the outcome of the first attempt. After that, a mailbox that
+// report gives Watch the outcome of the first attempt. After that, a mailbox that
 // opens makes all waiters poll: notifications may have been missed.
-func (w *mailbox) tell(err error) {
+func (w *mailbox) report(err error) {
 	if !w.reported {
 		w.reported = true
 		select {

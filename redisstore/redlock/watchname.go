@@ -76,7 +76,7 @@ type nameWatch struct {
 // one succeeds, changes may have been missed.
 func (w *nameWatch) at(n *node, channel string, first chan<- error) {
 	for again := false; ; again = true {
-		stop, err := n.names().Watch(w.ended, channel, w.tell)
+		stop, err := n.names().Watch(w.ended, channel, w.notify)
 		if !again {
 			if err != nil {
 				err = n.failed(err)
@@ -85,7 +85,7 @@ func (w *nameWatch) at(n *node, channel string, first chan<- error) {
 		}
 		if err == nil {
 			if again {
-				w.tell() //mutant:redlock-name-heard-late
+				w.notify() //mutant:redlock-name-heard-late
 			}
 			<-w.ended.Done()
 			stop()
@@ -99,8 +99,8 @@ func (w *nameWatch) at(n *node, channel string, first chan<- error) {
 	}
 }
 
-// tell calls changed, now and once more later.
-func (w *nameWatch) tell() {
+// notify calls changed, now and once more later.
+func (w *nameWatch) notify() {
 	w.mu.Lock()
 	if w.ended.Err() != nil {
 		w.mu.Unlock()

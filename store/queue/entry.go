@@ -110,8 +110,8 @@ func (e *Entry) end() int64 {
 // hold has expired.
 func (e *Entry) wants(now Time) bool { return e.Granted && e.Want > e.Weight && e.live(now) } //mutant:upgrade-pending-outlives-hold
 
-// tell fills the answer with the state of the hold.
-func (e *Entry) tell(a *store.Answer) {
+// fill fills the answer with the state of the hold.
+func (e *Entry) fill(a *store.Answer) {
 	a.Token, a.N, a.Weight, a.Want, a.UpgradeToken = e.Token, int(e.N), int64(e.Weight), int64(e.Want), e.UpgradeToken
 }
 

@@ -71,14 +71,14 @@ func (q *Queue) Change(now Time, h *store.Hold, turn int32, weight int64) (store
 	e = &q.Entries[q.find(h.ID)] // settle may have moved it
 	if int64(e.Weight) == weight {
 		a := store.Answer{Granted: true, Last: q.Last}
-		e.tell(&a)
+		e.fill(&a)
 		return a, change, nil
 	}
 	if asks {
 		q.askHolders(now, h.Name, q.find(h.ID), &change) //mutant:upgrade-asks-unheard
 	}
-	a := q.inTheWay(now, h.ID)
-	e.tell(&a)
+	a := q.blockers(now, h.ID)
+	e.fill(&a)
 	return a, change, nil
 }
 

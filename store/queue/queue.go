@@ -221,12 +221,12 @@ func (q *Queue) granted(now Time, i int, c *store.Claim) store.Answer {
 	e := &q.Entries[i]
 	e.Expires = max(e.Expires, now.Clock+micros(c.TTL)) //mutant:repeated-grant-draws-new
 	a := store.Answer{TTL: c.TTL, Granted: true, Last: q.Last}
-	e.tell(&a)
+	e.fill(&a)
 	return a
 }
 
-// inTheWay returns what blocks an upgrade: all holds but its own.
-func (q *Queue) inTheWay(now Time, self store.ID) store.Answer {
+// blockers returns what blocks an upgrade: all holds but its own.
+func (q *Queue) blockers(now Time, self store.ID) store.Answer {
 	others := Queue{Last: q.Last}
 	for i := range q.Entries {
 		if e := &q.Entries[i]; e.Granted && !e.Freed() && e.ID != self { //mutant:upgrade-tells-own-hold

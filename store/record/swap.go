@@ -57,7 +57,7 @@ func (s *records) decide(ctx context.Context, n *name, a *applied) (step, error)
 		n.base = *b
 		return answers, nil
 	case !b.inbox && looksInVain(n, a): // it may be in the inbox, which is not known
-		if room(n, a) || !s.anotherIsOldest(ctx, n) { //mutant:record-leaves-it-to-others
+		if wouldGrant(n, a) || !s.anotherIsOldest(ctx, n) { //mutant:record-leaves-it-to-others
 			for _, o := range n.doing {
 				o.looks, o.insists = false, true
 			}
@@ -263,9 +263,9 @@ func looksInVain(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool { return o.looks && !a.stored[o.claim.ID] }) //mutant:record-looks-and-writes
 }
 
-// room reports whether an operation that did not find its claim would be granted: there is no holder that would
+// wouldGrant reports whether an operation that did not find its claim would be granted: there is no holder that would
 // take in the notes, so it has to.
-func room(n *name, a *applied) bool {
+func wouldGrant(n *name, a *applied) bool {
 	return slices.ContainsFunc(n.doing, func(o *op) bool {
 		if !o.looks || a.stored[o.claim.ID] { //mutant:record-room-of-a-try
 			return false

@@ -13,10 +13,10 @@ func TestATryDuringADirectReadIsRefused(t *testing.T) {
 	c := &store.Claim{ID: store.NewProcess().NewID()}
 	n := &name{doing: []*op{{asks: true}, {asks: true, looks: true, claim: c}}}
 	a := &applied{view: &view{q: queue.Queue{Entries: []queue.Entry{{ID: c.ID}}}}}
-	if !looksInVain(n, a) || room(n, a) {
+	if !looksInVain(n, a) || wouldGrant(n, a) {
 		t.Fatal("the name is held, and there is room")
 	}
-	if a.q.Entries[0].Granted = true; !room(n, a) {
+	if a.q.Entries[0].Granted = true; !wouldGrant(n, a) {
 		t.Fatal("nobody else holds the name, and there is no room")
 	}
 }

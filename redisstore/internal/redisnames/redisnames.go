@@ -174,10 +174,10 @@ func (n *Names) read(subscribed func()) error {
 		case *redis.Subscription:
 			if m.Kind == "subscribe" {
 				subscribed()
-				n.tell(m.Channel)
+				n.notify(m.Channel)
 			}
 		case *redis.Message:
-			n.tell(m.Channel) //mutant:redis-watcher-is-told
+			n.notify(m.Channel) //mutant:redis-watcher-is-told
 		}
 	}
 }
@@ -203,9 +203,9 @@ func (n *Names) tend(ctx context.Context, sub *redis.PubSub, alive *atomic.Bool)
 	}
 }
 
-// tell calls those who watch a channel: something has changed, or it may have while nobody was
+// notify calls those who watch a channel: something has changed, or it may have while nobody was
 // subscribed, if the server confirms that once more.
-func (n *Names) tell(name string) {
+func (n *Names) notify(name string) {
 	var all []*watcher
 	n.mu.Lock()
 	switch c := n.of[name]; {

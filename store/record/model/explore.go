@@ -69,7 +69,7 @@ func explore[S comparable](m machine[S], bound int) (res result) {
 		for k := len(path) - 1; k >= 0; k-- {
 			history = append(history, states[path[k]])
 		}
-		return result{len(states), what, func(w io.Writer) { tell(w, m, history) }}
+		return result{len(states), what, func(w io.Writer) { printHistory(w, m, history) }}
 	}
 
 	add(m.start(), -1)
@@ -136,8 +136,8 @@ func backFrom[S any](states []S, good func(S) bool, edges, starts []int32) []boo
 	return reaches
 }
 
-// tell prints a history, one step per line.
-func tell[S comparable](w io.Writer, m machine[S], history []S) {
+// printHistory prints a history, one step per line.
+func printHistory[S comparable](w io.Writer, m machine[S], history []S) {
 	for i := 1; i < len(history); i++ {
 		reported := false
 		m.next(history[i-1], func(what string, who int, _ bool, to S) {
