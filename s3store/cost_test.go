@@ -99,7 +99,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cost("what is written once below a prefix, so that no directory is ever empty, and its trial", "19 writes and lists, 2 reads", func() {
+	cost("what is written once below a prefix, so that no directory is ever empty, and its trial", "21 writes and lists, 2 reads", func() {
 		p := closing(t, metered(t, addr, o, m))
 		if err := p.b.Prepare(t.Context()); err != nil {
 			t.Fatal(err)

@@ -29,6 +29,7 @@ func TestTheTestsCatchEachMutantOfS3(t *testing.T) {
 		{"a server is used that keeps or deletes", unfit, "object-trial-of-rules", mutant.Cond("WAS && false")},
 		{"the check is silent about times", "TestAServerThatTellsNoTimeIsUsed", "s3-check-of-times", mutant.Cond("false")},
 		{"rules of the bucket are not read", "TestTheCheckReadsTheRules", "s3-rules-are-checked", mutant.Cond(`ends && at == "nobody"`)},
+		{"an ETag of another write is believed", "TestNoWriteIsLostWhereETagsAreKeptApart", "s3-etag-is-of-the-body", mutant.Cond("WAS || true")},
 		{"directories are not kept", "TestNoWriteMeetsADirectoryThatGoes", "object-directories-are-kept", mutant.Cond("WAS || true")},
 		{"a late swap is left", arrives, "record-late-swap-is-left", mutant.Value("false")},
 		{"a grant counts from another session", sent, "record-grant-counts-from-another-session", mutant.Value("s.sessions.Begun(c.TTL)")},

@@ -11,7 +11,7 @@
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial, for a moment
 //	w/sweep             when was last swept
-//	./keep              of s, j, c and t: keeps a directory, where the server is not Amazon's
+//	s/keep and so on    nothing: it keeps a directory, where the server is not Amazon's
 //
 // A NAME is written as in the query of a URL, with %20 for a blank; of one that is longer than 180 bytes like that, the first 100
 // and a hash. The line has v, the version of the form; name, in base64; rev, a new random text for each write, so that no two have the
@@ -69,7 +69,7 @@
 // stay, of some 100 bytes each.
 //
 // A server that keeps objects as files may say that it has written one that is not there, while it deletes the directory with the
-// last object in it: versitygw 1.8 does so once in some 15,000 times. The objects called keep see to it that no directory is ever empty. Do not
+// last object in it: versitygw 1.8 does so now and then. The objects called keep see to it that no directory is ever empty. Do not
 // delete them.
 //
 // It was tested on versitygw 1.8, which keeps objects in files; not on Amazon's S3 itself.
@@ -166,7 +166,7 @@ func newBackend(client *s3.Client, bucket string, o *Options) (*backend, error) 
 		}
 		address = "S3 at " + host + strings.TrimPrefix(address, "S3")
 	}
-	server := &server{client, bucket, address}
+	server := &server{client: client, bucket: bucket, address: address}
 	b := &backend{object.New(server, address, prefix), server, nil}
 	b.Atomic = atomically
 	return b, nil

@@ -44,7 +44,7 @@ func NothingIsLeft(t *testing.T, s Subject) {
 	a.Close()
 	b.Close()
 	all := s.open(t, place).keys(t, 1)
-	all = slices.DeleteFunc(all, func(key string) bool { return key == "w/sweep" || strings.HasSuffix(key, "/keep") }) // one in some has swept
+	all = slices.DeleteFunc(all, func(key string) bool { return key == "w/sweep" || strings.HasSuffix(key, "/keep") }) // somebody has swept, and what keeps directories
 	if len(all) != 1 || all[0] != "n/a%2Fb%20%C3%BC.lock" {
 		t.Errorf("left: %q", all)
 	}

@@ -160,7 +160,7 @@ func (m *memory) List(_ context.Context, prefix, after string, _ int) iter.Seq2[
 }
 
 // keepers are what is always there.
-var keepers = []string{"c/keep", "j/keep", "s/keep", "t/keep"}
+var keepers = []string{"c/keep", "j/keep", "n/keep", "s/keep", "t/keep"}
 
 // keys are those that are there below the prefix, but the keepers.
 func (m *memory) keys() (all []string) {

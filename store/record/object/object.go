@@ -11,7 +11,7 @@
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial
 //	w/sweep             who has swept last
-//	./keep              of s, j, c and t: nothing, see keepDirectories
+//	s/keep and so on    nothing: it keeps a directory, see keepDirectories
 package object
 
 import (

@@ -85,6 +85,9 @@ func (b *Backend) list(ctx context.Context, unwritten time.Duration, after strin
 
 // one does what is to be done with one that is listed, and reports whether to go on.
 func (b *Backend) one(ctx context.Context, unwritten time.Duration, names string, l Object, yield func(record.Named, error) bool) bool {
+	if l.Key == names+keep {
+		return true
+	}
 	if unwritten > 0 && !l.timed() { // of what is old nothing is known //mutant:object-untimed-is-swept
 		return true
 	}

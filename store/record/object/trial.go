@@ -68,7 +68,7 @@ const keep = "keep"
 // the last object in it, and some of the writes that come right then it answers as done that are not: a session would not be there, and
 // its owner would count on it. One that is refused, as the object is there, tells for sure that it is.
 func (b *Backend) keepDirectories(ctx context.Context) error {
-	kinds := []string{"s/", "c/", "j/", "t/"} // the last says that the others are there
+	kinds := []string{"s/", "c/", "j/", "n/", "t/"} // the last says that the others are there
 	key := func(i int) string { return b.Prefix + kinds[i] + keep }
 	last := len(kinds) - 1
 	o, err := b.server.Get(ctx, key(last))

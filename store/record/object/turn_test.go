@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,11 +249,12 @@ func TestATrialLooksAgainAtAServerThatWasStopped(t *testing.T) {
 // would be over that its owner counts on. So no directory is ever empty, and what sees to that is believed once it is seen.
 func TestNoDirectoryOfObjectsIsEverEmpty(t *testing.T) {
 	m := newMemory()
-	seen := map[string]bool{}
+	var seen sync.Map
 	m.meets(func(what, key string, _ []byte) answer {
-		if what == "PUT" && !seen[key] {
-			seen[key] = true
-			return phantom
+		if what == "PUT" {
+			if _, again := seen.LoadOrStore(key, true); !again {
+				return phantom
+			}
 		}
 		return 0
 	})
