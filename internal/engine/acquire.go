@@ -24,7 +24,7 @@ type request struct {
 	away    *trouble      // what the operation under way meets
 	outage  error         // the store's, if that has ended the wait
 	past    bool          // it counts among those that wait past the local queue
-	pos     ahead         // what the observer was told last
+	pos     ahead         // what the observer received last
 	values  values        // of the caller's context
 	orphans uint64        // of the scheduler, before the newest ask
 }
@@ -49,9 +49,9 @@ func newRequest(ctx context.Context, w *Target, began clock.Instant, p *waiter) 
 func (r *request) wait(ctx context.Context) (*Lease, error) {
 	r.endsWith(ctx)
 	r.stays = true
-	// A name that is free needs no subscription: where there is none yet, the
-	// first ask is a try, and the position is asked for once notifications cannot be
-	// missed any more. Where none can be made a try would be in vain.
+	// A free name needs no subscription. If there is no subscription yet, the first
+	// ask is a try, and the claim asks for a queue position once it cannot miss a
+	// notification. If the store has no notifications, that try would be wasted.
 	r.claim.Try = r.e.notifications.toCome()
 	if r.claim.Waits = r.claim.Try; !r.claim.Try { //mutant:first-try-is-a-try
 		r.listen()

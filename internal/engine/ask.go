@@ -86,13 +86,13 @@ func (o *op) shows(a *store.Answer) bool {
 		o.once && a.TTL < o.claim.TTL && (o.poll || o.claim.PositionTTL < o.claim.TTL && a.TTL <= o.claim.PositionTTL) //mutant:lasts-as-a-position
 }
 
-// closedFor is for how long an ask is repeated where nobody listens: the caller
-// is told within a second.
+// closedFor is for how long an ask is repeated if nothing listens on the port: the
+// caller gets the error within a second.
 const closedFor = 900 * time.Millisecond
 
-// worthIt says after each failure whether to ask again after a pause: not where
-// nobody has listened for a while, unless a position is to be kept. Then those in
-// line behind it are told.
+// worthIt reports after each failure whether to ask again after a pause: not if
+// nothing has listened on the port for a while, unless a position is to be kept.
+// Then the waiters in line behind it fail with the error.
 func (o op) worthIt() func(error, time.Duration) bool {
 	listened := o.e.whileListened()
 	if !o.poll || listened == nil { //mutant:place-where-nobody-listens
@@ -148,9 +148,9 @@ func (e *engine) renewOne(of *values, worthIt func(error, time.Duration) bool, d
 // run does what op says off the caller's goroutine, so that a caller whose
 // context ends can leave at once: the operation runs on, and when it has been
 // answered the claim is withdrawn. It is called directly where there is nothing
-// to leave for, which spares the change of goroutines: if the store is in this
-// process and so never blocks, or the context never ends and the claim was the
-// first to come, so that none inside is told of an outage before it.
+// to leave for, which saves a switch of goroutines: if the store is in this
+// process and so never blocks; or if the context never ends and the claim was the
+// first to come, so that no other waiter learns of an outage before it.
 func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T) (out T, err error) {
 	if r.e.desc.InProcess {
 		out = op(ctx.Done())
@@ -198,12 +198,11 @@ func run[T any](r *request, ctx context.Context, op func(stop <-chan struct{}) T
 	return out, err
 }
 
-// errOutage is told to one whose wait ends by the outage that another one inside
-// its local queue has met: the cause is in its waiter, as met.
+// errOutage ends the wait of a claim because another claim in the same local queue
+// has met an outage. The cause is in its waiter, as met.
 var errOutage = errors.New("outage")
 
-// withdraw gives back whatever the claim has. Nothing is asked for by this id
-// any more.
+// withdraw releases what the claim has. Its id is not used again.
 func (r *request) withdraw() {
 	if r.e.desc.InProcess { // so that nothing is left when the caller has its answer
 		h := store.Hold{Name: r.claim.Name, ID: r.claim.ID, Announce: r.claim.Announce}
@@ -215,8 +214,8 @@ func (r *request) withdraw() {
 	r.e.work.Go(func() { r.e.withdraw(of, claim, bound) })
 }
 
-// withdraw is the last operation of a claim that was not told a token, or whose
-// caller has gone. What it cannot reach is gone after the TTL.
+// withdraw is the last operation of a claim that returned no token, or whose
+// caller has gone. If it cannot reach the store, the claim expires with its TTL.
 func (e *engine) withdraw(of *values, c store.Claim, bound time.Duration) { //mutant:cancelled-wait-leaves-place-behind
 	_ = e.repeat(of, bound, nil, func(ctx context.Context) error {
 		return e.store.Release(ctx, store.Hold{Name: c.Name, ID: c.ID, Announce: c.Announce}) //mutant:withdrawal-announces

@@ -142,7 +142,7 @@ type closer struct {
 	all   int
 	todo  []*returning // what is to be tried in the next round
 	ready []*returning // what is to be sent in this round, by deadline
-	ended []*returning // of which nothing has been told yet
+	ended []*returning // which have not been reported yet
 	clear int          // how many have been given back, or were lost
 	why   error        // the newest cause of a failure
 }

@@ -81,9 +81,9 @@ func newEngine(s store.Store, refused func(Refusal) HeldError) (*engine, error) 
 	return e, nil
 }
 
-// enter keeps close waiting until work.Done is called, and says whether it
-// did: after close nothing new begins. Whoever is inside may start goroutines
-// with work.Go.
+// enter keeps close waiting until work.Done is called, and reports whether it
+// did: after close nothing new begins. A caller that has entered may start
+// goroutines with work.Go.
 func (e *engine) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

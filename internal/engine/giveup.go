@@ -90,8 +90,8 @@ func (s *scheduler) listen(h *hold) {
 	}
 }
 
-// notified renews the hold now, or as soon as the operation on it has ended. One
-// that is renewed by hand is told by that.
+// notified renews the hold now, or as soon as the operation on it has ended. A
+// hold that is renewed by hand learns of it by the next renewal.
 func (s *scheduler) notified(h *hold) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

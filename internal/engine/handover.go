@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Hand-over: a hold goes from one lease to the next inside this process, and
-// the store is told nothing. For it, it is one hold, of which the owner and the
-// newest token are told with the next renewal.
+// Hand-over: a hold goes from one lease to the next inside this process, without
+// a request. For the store it stays one hold; the next renewal reports the owner
+// and the newest token.
 
 // HandOver bounds the handing on of a name inside the process. See package
 // holdfast.
@@ -94,9 +94,9 @@ func (s *scheduler) handOn(ctx context.Context, h *hold, w *Target) *Lease {
 	return l
 }
 
-// give hands the hold, which all its leases have left, to the next of this
-// process, or gives it back to the store. Of a lease that nobody has seen
-// nothing is told.
+// give hands the hold, which all its leases have left, to the next waiter of this
+// process, or gives it back to the store. A lease that no caller has seen is not
+// reported.
 func (h *hold) give(seen bool) error {
 	g := &h.e.queues
 	s, end := h.s, h.event(EventReleased, h.age(), nil) // to hand it on changes it
@@ -120,8 +120,8 @@ func (h *hold) give(seen bool) error {
 	return h.release()
 }
 
-// handedOver tells the observer that the lease was handed on to its caller, and
-// that it is over already if it is: without the first nobody has told that.
+// handedOver reports to the observer that the lease was handed on to its caller,
+// and its end if it has ended already: that could not be reported before.
 func (l *Lease) handedOver(began clock.Instant) {
 	h := l.hold
 	h.debug("holdfast: handed over")

@@ -61,17 +61,17 @@ type hold struct {
 	leases *Lease        // those that are not over, linked by next
 	users  int           // how many leases have not been released, be they lost or not
 	first  Lease         // most holds have one lease: here, it costs no allocation of its own
-	unseen bool          // it was handed on to one who has not been told yet
-	silent bool          // it ended unseen: that is told by him, or by nobody if he has left
+	unseen bool          // it was handed on, and the next caller has not returned from its wait yet
+	silent bool          // it was lost while unseen: that caller reports the loss, or nobody if it has left
 	giveUp string        // why a waiter asks for it; empty: none does
 	asked  chan struct{} // closed while one does; nil: nobody wants to know
 }
 
-// margin is how much sooner than the store, besides one percent, we take a
-// hold to be over: for the clocks' own grain and a slow wake-up.
+// margin is how much earlier than in the store a hold expires here, in addition to
+// one percent: for the resolution of the clocks and a slow wake-up.
 const margin = 2 * time.Millisecond
 
-// deadlineOf is when a hold of ttl that counts from the instant is over for us.
+// deadlineOf is when a hold of ttl that counts from the instant expires here.
 func (e *engine) deadlineOf(from clock.Instant, ttl time.Duration) clock.Instant {
 	if e.endless { //mutant:deadline-where-none
 		return never
@@ -185,9 +185,9 @@ func (h *hold) leave(l *Lease) (last bool, why error) {
 	return last, nil
 }
 
-// acknowledge answers the release of a hold that was lost. One that an operator
-// broke stays in the way until it expires, as its owner may still be at work:
-// who releases it says that he is not, and the next gets in.
+// acknowledge answers the release of a hold that was lost. A hold that an operator
+// broke blocks the name until it expires, as its owner may still be at work. A
+// release says that it is not, and the next claim is granted.
 func (h *hold) acknowledge(why error) {
 	if broken := (*store.LostError)(nil); errors.As(why, &broken) { //mutant:release-sent-after-loss
 		h.sendRelease()
@@ -228,8 +228,8 @@ func (h *hold) giveBack() error {
 }
 
 // ownRelease reports whether a release that was answered with err found nothing
-// because it had been done before, repeated by us or by the driver: no loss was
-// told, and before the deadline nobody else could have taken the name.
+// because it had been done before, and was repeated by us or by the driver: no
+// loss was reported, and before the deadline nobody else could take the name.
 func (h *hold) ownRelease(err error, deadline clock.Instant) bool {
 	return errors.Is(err, store.ErrLost) && !h.e.endless && h.e.now() < deadline //mutant:repeated-release-loss
 }

@@ -100,7 +100,7 @@ func (o *observation) leads(st *store.State) (Leader, error) {
 	return Leader{}, nil
 }
 
-// isNews notes what a read has shown and reports whether it is to be told.
+// isNews notes what a read has shown and says whether to report it.
 func (o *observation) isNews(seen Leader, err error) bool {
 	was := o.leader
 	same := o.hasRead && (o.err == nil) == (err == nil) &&

@@ -64,7 +64,7 @@ type waiter struct {
 	admitted   chan struct{} // closed when it is admitted, or need not be
 	lease      *Lease        // it was handed the name, and does not ask
 	err        error         // the store was away for those inside, and it was in line
-	outage     chan struct{} // closed when another inside was told of an outage; nil: the first that came, and it cannot leave
+	outage     chan struct{} // closed when another waiter that was admitted has met an outage; nil: it was the first to come, and cannot leave
 	met        error         // what that one met; for after outage
 	prev, next *waiter       // in line
 
@@ -260,7 +260,7 @@ func (g *localQueues) answered(p *waiter, r *refused, queued bool, wake chan sto
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p.queue.refused, p.queue.met, p.queue.from = r, nil, 0
-	if p.met != nil { // by one that was told of it when the answer had come //mutant:outage-that-it-has-outlived
+	if p.met != nil { // by a waiter that learned of it after this answer had come //mutant:outage-that-it-has-outlived
 		p.met, p.outage = nil, make(chan struct{})
 	}
 	p.woken, p.wake = false, wake
@@ -287,9 +287,9 @@ func (g *localQueues) leads(p *waiter) bool {
 	return len(p.queue.inside) > 0 && p.queue.inside[0] == p
 }
 
-// settle is called by who was inside with what came of it: while a lease that
-// may be handed on is held nobody is admitted. away is what the store did not
-// answer with, if that has ended the wait: then all in line are told.
+// settle is called by a waiter that was admitted, with its result. While a lease
+// that may be handed on is held nobody else is admitted. away is the error of a
+// store that did not answer, if that ended the wait: then all in line fail too.
 func (g *localQueues) settle(p *waiter, w *Target, l *Lease, away error) {
 	if l != nil && g.keep(w, l.hold, p) || p == nil {
 		return

@@ -22,16 +22,17 @@ func (s *scheduler) reportLoss(id store.ID, why error) {
 	h.lose(indeterminate(why)) //mutant:loss-store-tells-told
 }
 
-// orphaned is how many losses were told of what was not looked after. A hold has
-// what it was before the claim was asked for.
+// orphaned is how many losses were reported of holds that are not looked after. A
+// hold keeps the number from before its claim was sent.
 func (s *scheduler) orphaned() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.orphans
 }
 
-// expect begins to tell the hold of its loss. If one was told since it was asked
-// for that may have been its own: so the store is asked at once. s.mu is held.
+// expect has losses of the hold reported to it from now on. A loss that was
+// reported since its claim was sent may have been its own: then the hold is renewed
+// at once. s.mu is held.
 func (s *scheduler) expect(h *hold) {
 	s.byID[h.ID] = h
 	if h.orphans != s.orphans { //mutant:loss-told-early-found

@@ -32,9 +32,9 @@ const (
 	// resubscribeAfter is how long a failed subscription is left alone; until
 	// then waiters poll.
 	resubscribeAfter = 5 * time.Second
-	// noNotifyFor is how long one is left alone of which the store says that nobody
-	// can listen. It is no outage, and who tries holds up his own claim; but what
-	// is in between may change while we live.
+	// noNotifyFor is how long no subscription is tried after the store said that this
+	// server has no notifications. That is no outage, and a try delays its claim; but
+	// a proxy in between may change while this process lives.
 	noNotifyFor = 10 * time.Minute
 )
 

@@ -59,8 +59,8 @@ func (k EventKind) String() string {
 	return fmt.Sprintf("event %d", int8(k))
 }
 
-// stamp is when something begins whose end the observer is told of; 0 if there
-// is no observer, as reading the clock is dear on a fast store.
+// stamp is the time at which something begins whose end the observer receives; 0
+// without an observer, as reading the clock costs much on a fast store.
 func (e *engine) stamp(s *settings) clock.Instant {
 	if s.Observer == nil {
 		return 0
@@ -101,8 +101,8 @@ func (s *settings) survive(kind EventKind) {
 	}
 }
 
-// observeEnd tells the observer that the hold is over, unless he was not told
-// that it began.
+// observeEnd reports the end of the hold to the observer, unless its beginning was
+// not reported.
 func (h *hold) observeEnd(err error) {
 	h.mu.Lock()
 	silent := h.silent
@@ -147,7 +147,7 @@ func (w *Target) event(kind EventKind, of *values, id store.ID, began clock.Inst
 	}
 }
 
-// A renewalReport is what is told of a renewal once no lock is held.
+// A renewalReport is what is reported of a renewal once no mutex is held.
 type renewalReport struct {
 	s *settings
 	e Event

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A pace says to one who waits when to ask again, and wakes him. Whoever waits
-// for the store keeps the same.
+// A pace schedules a waiter's next ask. There is one per waiter, and one for an
+// upgrade that waits.
 type pace struct {
 	e *engine
 	s *settings
@@ -25,8 +25,8 @@ type pace struct {
 	notified chan store.Notification // nil: not listening
 	poll     time.Duration           // the next pause, where no notifications come
 	then     time.Duration           // the one after that; 0: it grows
-	ahead    int                     // how many waited ahead when the store last told
-	movedAt  clock.Instant           // since when it is so many; 0: not told yet
+	ahead    int                     // how many waited ahead, by the newest answer
+	movedAt  clock.Instant           // since when it is so many; 0: no answer yet
 	ends     clock.Instant           // when the context ends; 0: not known
 	last     bool                    // the last ask before that was sent
 }

@@ -86,8 +86,8 @@ func (p Probe) Lose() {
 	p.l.hold.lose(errTimeOver)
 }
 
-// HandOnTo hands the hold, which its lease has left, to one who asks for the
-// target, and says whether it was allowed to.
+// HandOnTo hands the hold, which its lease has left, to a claim of the target, and
+// reports whether that is allowed.
 func (p Probe) HandOnTo(w *Target) bool {
 	return p.l.hold.e.sched.handOn(context.Background(), p.l.hold, w) != nil
 }

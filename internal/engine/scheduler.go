@@ -27,7 +27,7 @@ type scheduler struct {
 
 	// Where holds have no deadline: see losses.go.
 	byID    map[store.ID]*hold // those that are looked after
-	orphans uint64             // losses told of what is not looked after
+	orphans uint64             // losses reported of holds that are not looked after
 
 	slots [2]chan struct{} // bound the batches under way: of those that were answered last time, and of the others
 }
@@ -96,8 +96,8 @@ func (s *scheduler) remove(h *hold) (flight <-chan struct{}, deadline clock.Inst
 	return h.flight, h.deadline
 }
 
-// borrow stops looking after a hold for its user, who renews it himself. Until
-// done is closed, whoever gives the hold back waits.
+// borrow stops looking after a hold, as its user renews it. Until done is closed,
+// a release of the hold waits.
 func (s *scheduler) borrow(h *hold, done chan struct{}) {
 	s.mu.Lock()
 	s.out(h)
@@ -229,7 +229,7 @@ func (s *scheduler) tick() {
 	over := s.due(now)
 	s.arm()
 	s.mu.Unlock()
-	// All are ended before anybody is told: a log and an observer take their time.
+	// All are ended before any is reported: a log and an observer take their time.
 	var ended []func()
 	for _, h := range over {
 		if tell := s.end(h, now); tell != nil {
@@ -314,7 +314,7 @@ func (s *scheduler) end(h *hold, now clock.Instant) (tell func()) {
 		why = errMaxHold
 	}
 	if !h.finish(lost, why) { //mutant:maxhold-given-back-twice
-		return nil // whoever has ended it gives it back
+		return nil // what has ended it gives it back
 	}
 	if why == errMaxHold {
 		s.e.work.Go(func() { h.giveBack() }) //mutant:hold-maxhold-ended-told

@@ -179,7 +179,7 @@ func (w *Target) tooMany(ahead *refused) HeldError {
 	return w.l.e.refused(r)
 }
 
-// A Refusal is what is to be told to one who got no hold as others are ahead.
+// A Refusal is what the error of a claim that was not granted is made of.
 type Refusal struct {
 	Doing, Name, Store string
 	Limit              int64

@@ -19,7 +19,7 @@ type changer struct {
 	h            *hold
 	w            Target        // an upgrade as a target, for its pace and its errors
 	one          chan struct{} // full while an act is under way
-	turn         int32         // of the newest act; for whoever has filled one
+	turn         int32         // of the newest act; owned by what has filled one
 	upgradeToken atomic.Int64  // of the newest upgrade; 0: there was none
 	open         bool          // the newest act may have been applied though it was not answered; as turn
 	full         bool          // the hold is upgraded. Guarded by h.mu
@@ -53,7 +53,7 @@ type upgrade struct {
 	l     *Lease
 	try   bool
 	began clock.Instant // when the caller asked, if there is an observer
-	pos   ahead         // what the observer was told last
+	pos   ahead         // what the observer received last
 	away  trouble       // what it meets; not the way back
 	done  chan struct{} // closed when it is known what became of it
 	err   error         // if it was not granted; for after done

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is told of those who wait, and how many may.
+// What is reported of waiters, and how many there may be.
 
 // An ahead is what makes one answer to a waiter differ from the one before.
 type ahead struct {
