@@ -77,8 +77,8 @@ func (s *Store) await(p store.Process, w *watch) {
 	}
 }
 
-// wanted reports whether a waiter has asked for the watch of late. One that is not
-// wanted is there no more: a waiter that comes now needs another.
+// wanted reports whether a waiter has asked for the watch recently. A watch that is not
+// wanted is removed: a waiter that comes now needs another.
 func (s *Store) wanted(p store.Process, w *watch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,8 +70,8 @@ func (s *Store) checkClaim(c *store.Claim) error {
 	return nil
 }
 
-// lengthen adds to what is counted by the server's time what that may be off by. It may have been told too early as the name was granted, or
-// as the hold was found to have expired, and late as somebody asks whether it is over.
+// lengthen adds to a minimum hold and a lock delay what the server's time may be off by. It may have been behind when the name was granted, or
+// when the hold was found to have expired, and ahead when it is read for whether they have ended.
 func (s *Store) lengthen(c *store.Claim) {
 	if c.MinHold > 0 {
 		c.MinHold += s.traits.Age //mutant:record-minimum-hold-by-an-old-time
@@ -114,7 +114,7 @@ func (k *asking) apply(v *view) (change queue.Change, err error) {
 	case c.Waits: // the ask that follows finds out whether the holders live //mutant:record-who-waits-asks-twice
 	case c.Try || !crowd:
 		v.refuse(c)
-		if c.Try { // who has died among those that wait is watched together with the holders
+		if c.Try { // a waiter that has died is watched together with the holders
 			k.a.Unsure = v.unsure()         //mutant:record-try-is-sure
 			v.all = v.all || k.a.Unsure > 0 //mutant:record-waiters-are-watched
 		}

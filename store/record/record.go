@@ -74,7 +74,7 @@ func New(b Backend) *Store {
 func describe(b Backend) store.Description {
 	d, t, st := b.Describe(), b.Traits(), b.SessionTraits()
 	d.MinTTL, d.MaxTTL, d.Tick = st.MinTTL, st.MaxTTL, st.Tick
-	d.Late = 2 * t.Age // by what is added, and by a time that was told early as it began and late as it ends
+	d.Late = 2 * t.Age // what is added, and a time that was ahead at the beginning and is behind at the end
 	lacks := map[store.Promise]string{
 		store.PromisePositionTTL: "a position is kept until the session of its process ends, which is after at most ten seconds",
 		store.PromiseExpiry:      "the claims of one process and TTL have one session, which is renewed for all of them",

@@ -139,7 +139,7 @@ func (s *records) took(d time.Duration) {
 	s.trip += (d - s.trip) / 8
 }
 
-// roundTrip is how long a request takes, of late.
+// roundTrip is how long a request takes, by the recent ones.
 func (s *records) roundTrip() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,10 +168,10 @@ const (
 	clockTrusted = time.Minute
 )
 
-// clockKnown reports whether the server has told its clock of late.
+// clockKnown reports whether an answer of the last minute had the server's clock.
 func (s *records) clockKnown() bool { return s.clockHeard(clockTrusted) }
 
-// clockHeard reports whether the server has told its clock no longer ago than that.
+// clockHeard reports whether an answer no older than ago had the server's clock.
 func (s *records) clockHeard(ago time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

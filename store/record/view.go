@@ -129,8 +129,8 @@ func errUntimed() error {
 	return fmt.Errorf("%w: a minimum hold and a lock delay are counted by the server's time, and its answers tell none", store.ErrUnsupported)
 }
 
-// counts finds what is counted by the server's time where that is not told: who writes such a record would begin or end it by a time of
-// its own. A reading is for people, and goes by the clock of this host.
+// counts refuses a record with a time that the server counts, if the server does not report its time: a process that writes such a record would
+// begin or end it by its own clock. A reading is for people, and uses the clock of this host.
 func (v *view) counts() error {
 	if !v.untimed || v.reads { //mutant:record-reads-are-refused
 		return nil

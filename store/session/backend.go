@@ -141,7 +141,7 @@ type Doubter interface {
 
 // A Replaceable is a Backend whose server can be followed by one that has forgotten some of what it had answered: a replica that
 // was promoted, or the server itself after a crash. The versions of its records must not be used again by that one: a process may
-// write on what it knew before it is told.
+// write on what it knew before it learns of that.
 type Replaceable interface {
 	// Server returns a number that identifies the server that last answered a Begin or a Renew. It is 0 only before
 	// the first of these answers, and it stays the same as long as nothing can have been forgotten. It does no I/O,

@@ -140,8 +140,8 @@ func (s *Set) Doubt(id ID) time.Duration {
 	return d.Doubt(id)
 }
 
-// Saw notes that the server told, beside what it was asked for, for how long a session goes on. What has
-// expired is not over by that: Ask makes it so.
+// Saw notes for how long a session goes on, which an answer to another question had with it. A session that has
+// expired is not ended by that: Ask ends it.
 func (s *Set) Saw(id ID, left time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,7 @@ type Set struct {
 	mu      sync.Mutex
 	present map[time.Duration]*Session // by TTL: what new claims go into
 	own     map[ID]*Session            // all of this process that the server may consider alive
-	trip    time.Duration              // how long a renewal takes, of late
+	trip    time.Duration              // how long a renewal takes, by the recent ones
 	server  int64                      // which has answered last, by Replaceable; 0: unknown
 	others  others
 	trusts  time.Duration // for how long it is believed that another's session lives

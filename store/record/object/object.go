@@ -10,7 +10,7 @@
 //	s/SESSION           a session
 //	c/SESSION           how often a session was called
 //	t/TEXT              a trial
-//	w/sweep             who has swept last
+//	w/sweep             how far the last sweep came
 //	s/keep and so on    nothing: it keeps a directory, see keepDirectories
 package object
 

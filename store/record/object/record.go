@@ -96,7 +96,7 @@ func (b *Backend) Load(ctx context.Context, name string) (record.Record, error) 
 }
 
 // notes reads notes by their keys, but those that are taken in, and reports whether one is not there any more. If they are many, it
-// reads the first of them. now is the newest time that an answer has told.
+// reads the first of them. now is the newest time in the answers.
 func (b *Backend) notes(ctx context.Context, keys, taken []string) (notes []record.Note, now int64, more, gone bool, err error) {
 	all := whole(taken)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return all[noteID(key)] != nil })
