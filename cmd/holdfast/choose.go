@@ -196,8 +196,8 @@ func openDefault(dir string, err error) (store.Store, error) {
 	return nil, mistake("no store is named, and this user has no place for files (%v): name one with --store or HOLDFAST_STORE_FILE", err)
 }
 
-// environment is env for a command below: it finds the same store, or is told
-// that its URL is withheld.
+// environment is env for the command: it finds the same store, or a text which says
+// that the URL is withheld.
 func (c choice) environment(env []string) []string {
 	if !c.own {
 		return env

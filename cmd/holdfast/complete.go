@@ -66,7 +66,7 @@ func commandsLike(word string) (found []cobra.Completion) {
 	return slices.Compact(found)
 }
 
-// completeHold completes a flag with what is told by the holds of the NAME.
+// completeHold completes a flag from the holds of the NAME.
 func (p *program) completeHold(tell func(line) string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) (found []cobra.Completion, _ cobra.ShellCompDirective) {
 		if len(args) > 0 && args[0] != "" {

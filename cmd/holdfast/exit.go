@@ -53,7 +53,7 @@ func codeOf(err error) int {
 	return exitInternal
 }
 
-// An exitError ends the program with a code. err, if there is one, is told on
+// An exitError ends the program with a code. err, if there is one, goes to
 // stderr. Commands return nothing else, so that all other errors are known to
 // be the flag parser's.
 type exitError struct {

@@ -208,7 +208,7 @@ func presence(s store.Store, leases *holdfast.LeaseSet) (*os.File, error) {
 	return nil, nil
 }
 
-// armFront has the front kill all in d unless it is armed anew, or the kernel if the
+// armFront has the front kill all in d unless it is armed again, or the kernel if the
 // front cannot; the lock runs out in end, unless it is endless. disarmFront is for
 // when nothing is left to kill.
 func armFront(d, end time.Duration, endless bool) { front.Above.Arm(d, end, endless) }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// at notes what is told of the store.
+// at notes what is reported of the store.
 func (j *job) at(s store.Store) {
 	d := s.Describe()
 	j.where = d.Store
@@ -73,7 +73,7 @@ func (j *job) hold(leases *holdfast.LeaseSet, in store.Store, chosen choice, sig
 	return &exitError{code: code}
 }
 
-// A lease is one of those that the command runs under, as it is told of it.
+// A lease is one that the command runs under, as its environment has it.
 type lease struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`
@@ -88,8 +88,8 @@ func held(all *holdfast.LeaseSet) (leases []lease) {
 	return leases
 }
 
-// environment is env with what the command is told of its leases, and without
-// what a holdfast above us has told.
+// environment is env with the leases of the command, and without those of a
+// holdfast above this one.
 func environment(env []string, leases []lease) []string {
 	for _, key := range []string{"HOLDFAST_NAME", "HOLDFAST_TOKEN", "HOLDFAST_ID", "HOLDFAST_LEASES"} {
 		env = unset(env, key)

@@ -87,7 +87,7 @@ func (j *journal) line(r record) []byte {
 	return jsonLine(r)
 }
 
-// refusal is what a refused claim is told.
+// refusal is the record of a refused claim.
 func refusal(held *holdfast.HeldError, message string) record {
 	r := record{Event: eventRefused, Name: held.Name, Holding: &held.Holding, Ahead: &held.Waiting, Message: message}
 	for _, h := range held.Holders {

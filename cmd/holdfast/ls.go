@@ -94,8 +94,8 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// list prints the name, or all of them if it is empty. What cannot be read is
-// told, and the rest goes on.
+// list prints the name, or all of them if it is empty. It reports
+// what cannot be read, and goes on.
 func (p *program) list(cmd *cobra.Command, name string, asJSON bool) error {
 	in, err := p.inspector(choose(p.store))
 	if err != nil {

@@ -75,7 +75,7 @@ func (m *message) Error() string { return m.text }
 func (m *message) Unwrap() error { return m.err }
 
 // about is a text about a name, or about all names if it is empty, on a store. Where it is
-// longer than a line, the store is cut first and then the name: whoever reads it knows them, and not the rest.
+// longer than a line, the store is cut first and then the name: the reader knows them, and not the rest.
 func about(name, where, why string) string {
 	parts := slices.DeleteFunc([]string{name, where, why}, func(s string) bool { return s == "" })
 	over := utf8.RuneCountInString(strings.Join(parts, ": ")) - (lineLength - len(linePrefix))

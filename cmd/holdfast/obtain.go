@@ -201,7 +201,7 @@ func closeWithin(d time.Duration, locks *holdfast.Locker) {
 func closesFor(err error, held bool) time.Duration {
 	coded := (*exitError)(nil)
 	if errors.Is(err, syscall.ECONNREFUSED) { //mutant:cmd-closed-port-is-left
-		return 0 // nobody is there to be told
+		return 0 // nothing listens that could give a position up
 	}
 	if errors.As(err, &coded) && (coded.code == exitUnavailable || coded.code == exitLost) { //mutant:cmd-silent-store-is-left
 		return 100 * time.Millisecond // it has had its time

@@ -20,7 +20,7 @@ type progressLine struct {
 	open  bool          // a line is on the terminal
 }
 
-// show shows it. What is found is told at once.
+// show shows it. A violation is printed at once.
 func (l *progressLine) show(p prove.Progress) {
 	switch {
 	case l.onTerminal:

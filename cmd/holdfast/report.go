@@ -62,8 +62,8 @@ func metricsWriter() *cobra.Command {
 // waitsForReports is report.WaitsFor; the tests' command has a longer one.
 var waitsForReports = report.WaitsFor
 
-// report writes the metrics and sends the span of a run that has ended. The lock is given back by then. Whatever
-// goes wrong is told, and nothing else comes of it.
+// report writes the metrics and sends the span of a run that has ended. The lock is given back by then. An error
+// is printed, and has no other effect.
 func (j *job) report(code int) {
 	a := j.account
 	if a == nil {

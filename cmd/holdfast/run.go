@@ -84,7 +84,7 @@ holds it; 76 lost while the command ran; 77 not allowed; 124 ran past
 		RunE: func(cmd *cobra.Command, args []string) error {
 			needFront()
 			if err := j.read(cmd, args); err != nil {
-				return err // not by exit: it is told with "See --help"
+				return err // not by exit: it is printed with "See --help"
 			}
 			if cmd.Flags().Changed("metrics-file") && blank(metrics) { //mutant:report-empty-file
 				return errors.New("--metrics-file is empty: write the name of a file, or leave the flag out")
@@ -290,12 +290,12 @@ func (j *job) run(cmd *cobra.Command) error {
 	return j.told(j.obtainAndHold(cmd))
 }
 
-// told is how it ended, as an exit code alone once the rest has been told.
+// told prints how it ended, and returns the exit code alone.
 func (j *job) told(err error) error {
 	ended := &exitError{}
 	errors.As(exit(err), &ended)
 	switch {
-	case ended.err == nil: // told before, or nothing to tell
+	case ended.err == nil: // printed before, or nothing to print
 	case ended.code == exitLost:
 		tellLost("%v", ended.err)
 	default:

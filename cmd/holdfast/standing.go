@@ -101,11 +101,11 @@ it; 76 lost; 77 not allowed; 124 held past --at-most-for.`,
 type caller interface {
 	owner() holdfast.Owner
 	gone() <-chan struct{} // closed when nobody has the descriptor any more
-	held(line []byte)      // told once, when the lock is held
+	held(line []byte)      // called once, when the lock is held
 	stop()                 // ends it, as the lock is lost
 }
 
-// holdHere holds the lock until it is told to end; c is nil unless a descriptor says so.
+// holdHere holds the lock until it has to end; c is nil unless a descriptor says so.
 func (j *job) holdHere(cmd *cobra.Command, c caller) error {
 	tried := make(chan struct{}) // closed when the claim is granted or refused
 	if !j.try {

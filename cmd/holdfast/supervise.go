@@ -39,12 +39,12 @@ type supervisor struct {
 	guarded  clock.Instant   // when guardBelow was called last; 0: not yet
 	deadline clock.Instant   // of the lease, as last seen
 	gives    time.Duration   // the longest that it was seen to have left: what a renewal gives
-	ending   bool            // the group was told to end
+	ending   bool            // the group has got TERM
 	killAt   clock.Instant   // when it is killed; 0: not decided
 	killed   clock.Instant   // when it was first killed
 	dying    bool            // with all that it has started: we have lost the lease, or our front
-	stuck    bool            // told that it does not go
-	asked    []clock.Instant // when INT or TERM came of late
+	stuck    bool            // a message said that it does not end
+	asked    []clock.Instant // when the last INTs and TERMs came
 	ended    *event          // of the command itself; nil: it runs
 	code     int             // in place of the command's own; 0: none
 }
@@ -277,7 +277,7 @@ func (s *supervisor) result() int {
 	case <-over:
 	}
 	switch {
-	case s.code == exitLost: // told before
+	case s.code == exitLost: // printed before
 		return exitLost
 	case errors.Is(err, holdfast.ErrLost):
 		tellLost("%s", whyLost(s.name(), err, s.forgets))

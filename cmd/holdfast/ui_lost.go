@@ -38,7 +38,7 @@ type seenHold struct {
 // What is remembered of holds that cannot be judged.
 const (
 	mostUnread = 10_000      // holds that the newest reading lacks, because it has an error
-	toldTime   = time.Minute // of one that was told and is gone: longer than a read, which may have begun before
+	toldTime   = time.Minute // of one that is listed and is gone: longer than a read, which may have begun before
 )
 
 // see takes the next reading. One with an error says nothing of what it lacks.

@@ -87,7 +87,7 @@ func (v *voice) Write(p []byte) (int, error) {
 }
 
 // status shows the text on one line of the terminal, in place of the one
-// before. Whoever is in the background stays silent.
+// before. A process in the background prints nothing.
 func (v *voice) status(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

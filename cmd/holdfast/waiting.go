@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// When what is known of the queue is told.
+// When the queue is reported.
 const (
 	firstLook  = 50 * time.Millisecond // doubled until our position is seen
 	nextLook   = time.Second           // and until the status line is shown
 	tellsAgain = time.Minute
 )
 
-// A watch looks into the queue that we wait in, and tells what it sees: with -v
+// A watch reads the queue that we wait in, and reports what it sees: with -v
 // and --json at the start, each minute and when the store answers at last, at a
 // terminal each second, else nothing. It only reads; the engine does the waiting.
 type watch struct {
@@ -26,7 +26,7 @@ type watch struct {
 	owner holdfast.Owner  // as the store shows it
 	start time.Time
 	told  time.Time // zero: not yet
-	known bool      // what was told then: the store had answered
+	known bool      // what was reported then: the store had answered
 }
 
 // watch begins to watch, and returns how to end that.
@@ -74,8 +74,8 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// due reports whether the queue is to be told now: at the start, each minute, and as
-// soon as a store answers of which it was told that it does not.
+// due says whether to report the queue now: at the start, each minute, and as
+// soon as a store answers that was reported not to.
 func (w *watch) due(q *queue, now time.Time) bool {
 	answers := q.known && !w.known && !w.told.IsZero()
 	return q.waits() && (now.Sub(w.told) >= tellsAgain || answers) //mutant:cmd-answer-told

@@ -22,7 +22,7 @@ func handOver(args []string) {
 	root := newRoot(args)
 	cmd, rest, err := root.Find(args)
 	if err != nil || cmd.ParseFlags(rest) != nil {
-		return // which is told when it is done again
+		return // the whole program prints the mistake
 	}
 	// What can be read only once is for the program that opens the store: the whole one has all of them.
 	chosen := choice{by: "HOLDFAST_STORE_FILE"}
