@@ -91,7 +91,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"what was adopted half way stays", "AHoldWhoseAdopterDiedMidwayIsFreed", "pg-adopted-and-left-is-looked-for", mutant.Delete()},
 		{"what is known goes with what was adopted half way", "AHoldWhoseAdopterDiedMidwayIsFreed", "pg-what-is-known-is-no-stray", mutant.Line("true {")},
 		{"a hold stays in the session of a server that was replaced", "AfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "pg-suspect-is-not-heeded", mutant.Cond("false")},
-		{"a begin does not tell its server", "Sessions/promise/a_begin_and_a_renewal_tell_which_server_it_is", "pg-server-of-a-begin", mutant.Delete()},
+		{"a begin does not tell its server", "Sessions/promise/a_begin_and_a_renewal_return_which_server_it_is", "pg-server-of-a-begin", mutant.Delete()},
 		{"what was renewed for longer goes into a session that is too short", "AHoldRenewedForLongerSurvivesAServerChange", "pg-suspect-of-a-longer-renewal", mutant.Stmt("_ = was")},
 		{"a hold is not renewed as it has no session to go into", "AHoldIsKeptWithoutASessionOnTheNewServer", "pg-no-session-to-move-to", mutant.Line("case false:")},
 		{"a position stays in the session of a server that was replaced", "APollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk", "pg-position-in-a-suspect-session", mutant.Cond("!waits || was == nil || to == nil")},

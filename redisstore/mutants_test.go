@@ -96,7 +96,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"only the first of many holders are asked", asked, "redis-all-holders-asked", mutant.Line("for k = 1, math.min(granted, 500), 500 do")},
 		{"in a tree the last that asks is heard", first, "redis-tree-first-that-asks", mutant.Line("local p = place(asking, 2 * FAN)")},
 		{"what is freed is in the way", "TestStore/promise/a_hold_broken_now_is_in_nobodys_way", "redis-freed-in-the-way", mutant.Line("if false then")},
-		{"what is broken now is dropped", "TestStore/promise/a_hold_broken_now_cannot_be_renewed_and_the_reason_is_told", "redis-freed-dropped", mutant.Line("drop(e)")},
+		{"what is broken now is dropped", "TestStore/promise/a_hold_broken_now_cannot_be_renewed_and_the_reason_is_returned", "redis-freed-dropped", mutant.Line("drop(e)")},
 		{"what is freed is broken again", "TestStore/promise/a_hold_broken_now_is_listed_until_it_is_given_back", "redis-freed-broken-twice", mutant.Line("local its = e and e.granted and ends(e) > now and")},
 		{"what is freed is given back as a hold", freed, "redis-freed-given-back", mutant.Line("if false then")},
 		{"what is freed is given back as a hold alone", "TestStore/promise/a_hold_broken_now_is_listed_until_it_is_given_back", "redis-freed-released-alone",

@@ -33,7 +33,7 @@ func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 		{"less is asked for where ticks are short", granted, "zk-less-asked-than-ttl", mutant.Return("ttl - time.Second/2")},
 		{"a session longer than was asked for is none", atDefault, "zk-session-too-long", mutant.Cond("grants > timeout")},
 		{"a session is proved by a read", "TestASessionIsProvedByAWrite", "zk-renewal-tells-calls", mutant.Value("multi(ctx, o.link, exists(b.renewalNode(id)), &zk.SetDataRequest{Path: b.path + \"/r\", Version: -1})")},
-		{"a renewal does not heed calls", suite + "a_renewal_tells_how_often_its_session_was_called", "zk-renewal-tells-calls", mutant.Value("multi(ctx, o.link, exists(b.callsNode(id)), write)")},
+		{"a renewal does not heed calls", suite + "a_renewal_returns_how_often_its_session_was_called", "zk-renewal-tells-calls", mutant.Value("multi(ctx, o.link, exists(b.callsNode(id)), write)")},
 		{"pings renew a session", suite + "a_session_that_is_not_renewed_ends", "zk-pings-pass", mutant.Cond("false")},
 		{"a new connection renews a session", "TestAnUnrenewedSessionEndsEvenIfItsConnectionBreaks", "zk-reconnect-renews", mutant.Stmt("wanted, changed := true, w.changed")},
 		{"an observer is told nothing", suite + "who_watches_a_record_hears_of_each_swap_of_it", "zk-observer-not-told", mutant.Delete()},

@@ -80,7 +80,7 @@ func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 		{"a hold on its way to a third session is renewed in two", moving, "record-third-session-is-forgotten", mutant.Delete()},
 		{"a hold on its way is renewed though it was broken", moving, "record-call-is-not-heeded-in-a-move", mutant.Cond("false")},
 		{"a hold on its way is renewed by a session that was not", moving, "record-move-is-not-fresh", mutant.Cond("false")},
-		{"an ask that is repeated tells the owner", suite + "one_request/promise/the_owner_that_was_told_last_by_a_renewal_is_listed", "record-owner-of-the-entry", mutant.Value("nil, false, c.Owner")},
+		{"an ask that is repeated tells the owner", suite + "one_request/promise/the_owner_of_the_last_renewal_is_listed", "record-owner-of-the-entry", mutant.Value("nil, false, c.Owner")},
 		{"a holder that is asked to give up is not called", suite + "no_clock/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "record-asked-to-give-up-unheard", mutant.Delete()},
 		{"a holder that was asked to give up is not told that nobody asks any more", suite + "no_clock/promise/a_renewal_says_why_a_waiter_asks_to_give_up", "record-asked-reads-on", mutant.Stmt("m.asked = false")},
 		{"who is granted is not told that a waiter asks to give up", suite + "one_request/promise/who_is_granted_while_a_waiter_asks_is_asked_to_give_up_too", "record-granted-while-asked", mutant.Stmt("m.asked = false")},

@@ -85,7 +85,7 @@ var adoptPromises = []promise{
 		h.release()
 		b.take(w)
 	}},
-	{name: "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_told", needs: append(detaches, store.PromiseInspect), run: func(t *trial) {
+	{name: "Adopt_of_a_broken_hold_is_lost_and_the_reason_is_returned", needs: append(detaches, store.PromiseInspect), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "because", false)

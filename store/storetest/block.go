@@ -46,7 +46,7 @@ var blockPromises = []promise{
 			a.drawn(a.slots(name, 2, 2, block(10)), 10)
 		}
 	}},
-	{name: "Block_is_drawn_by_whoever_grants", needs: blocks, run: func(t *trial) {
+	{name: "Block_is_drawn_by_the_process_that_grants", needs: blocks, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.drawn(a.lock(name, block(5)), 5)
 		w, r := b.lock(name, block(10)), b.read(name, block(10))
@@ -62,7 +62,7 @@ var blockPromises = []promise{
 			t.Fatalf("token %d after the block %d … %d", second.Token, first.Token, first.end())
 		}
 	}},
-	{name: "Block_is_told_by_the_hint_that_grants", needs: blocks, watch: true, run: func(t *trial) {
+	{name: "Block_is_in_the_notification_that_grants", needs: blocks, watch: true, run: func(t *trial) {
 		a, b, name := t.client(), t.client().watch(), t.name()
 		for _, n := range []int{1, 10, t.most()} {
 			h := a.take(a.lock(name))
@@ -103,7 +103,7 @@ var blockPromises = []promise{
 			b.take(b.lock(name)).release()
 		}
 	}},
-	{name: "Block_of_which_nothing_or_nonsense_is_told_is_not_given_back", needs: append(blocks, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
+	{name: "Block_with_no_or_a_wrong_number_used_is_not_given_back", needs: append(blocks, store.PromiseInspect, store.PromiseMinHold), run: func(t *trial) {
 		a := t.client()
 		for _, off := range []int64{-1, 10, 1000, 0} {
 			h := a.drawn(a.lock(t.name(), block(10), withMinHold(t.long)), 10)
@@ -128,7 +128,7 @@ var blockPromises = []promise{
 		t.breaks(b, &by, "because", true)
 		t.empty(name)
 	}},
-	{name: "Block_used_is_listed_as_the_largest_that_a_renewal_told", needs: append(blocks, store.PromiseInspect), run: func(t *trial) {
+	{name: "Block_used_is_listed_as_the_largest_of_its_renewals", needs: append(blocks, store.PromiseInspect), run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.drawn(a.lock(name, block(10)), 10)
 		h.uses(0, h.Token)
@@ -145,7 +145,7 @@ var blockPromises = []promise{
 			h.uses(h.Token+off, h.Token)
 		}
 	}},
-	{name: "a_renewal_may_tell_another_owner", needs: inspect, run: func(t *trial) {
+	{name: "a_renewal_may_name_another_owner", needs: inspect, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		who := store.Owner{Host: "web-3", PID: 1, Program: "x", Note: "the second, zürich"}
@@ -157,7 +157,7 @@ var blockPromises = []promise{
 			t.Fatalf("it is listed as %+v, want the owner %+v", e, who)
 		}
 	}},
-	{name: "the_owner_that_was_told_last_by_a_renewal_is_listed", needs: inspect, run: func(t *trial) {
+	{name: "the_owner_of_the_last_renewal_is_listed", needs: inspect, run: func(t *trial) {
 		a, name := t.client(), t.name()
 		h := a.take(a.lock(name))
 		first := h.claim.Owner

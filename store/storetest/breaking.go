@@ -14,7 +14,7 @@ var (
 )
 
 var breakPromises = []promise{
-	{name: "a_broken_hold_cannot_be_renewed_and_the_reason_is_told", needs: inspect, run: func(t *trial) {
+	{name: "a_broken_hold_cannot_be_renewed_and_the_reason_is_returned", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "disk full, zürich", false)
@@ -24,7 +24,7 @@ var breakPromises = []promise{
 			t.Fatalf("renew of a broken hold: %v, want a LostError with the reason", err)
 		}
 	}},
-	{name: "a_broken_hold_cannot_be_asked_for_again_and_the_reason_is_told", needs: inspect, run: func(t *trial) {
+	{name: "a_broken_hold_cannot_be_asked_for_again_and_the_reason_is_returned", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "disk full, zürich", false)
@@ -47,7 +47,7 @@ var breakPromises = []promise{
 			t.Fatalf("told as %+v, want broken, with the reason", r.Holders[0])
 		}
 	}},
-	{name: "a_broken_hold_is_in_the_way_until_it_is_released", needs: inspect, run: func(t *trial) {
+	{name: "a_broken_hold_blocks_until_it_is_released", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)
@@ -59,7 +59,7 @@ var breakPromises = []promise{
 		b.take(w).release()
 		t.empty(name)
 	}},
-	{name: "a_broken_hold_is_in_the_way_until_it_expires", needs: inspect, run: func(t *trial) {
+	{name: "a_broken_hold_blocks_until_it_expires", needs: inspect, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, ttl(t.short)))
 		err := b.breakHold(h, "because", false)
@@ -122,7 +122,7 @@ var breakPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	{name: "a_hold_broken_now_cannot_be_renewed_and_the_reason_is_told", needs: reasons, run: func(t *trial) {
+	{name: "a_hold_broken_now_cannot_be_renewed_and_the_reason_is_returned", needs: reasons, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		t.breaks(b, h, "disk full, zürich", true)

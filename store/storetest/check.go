@@ -3,7 +3,7 @@ package storetest
 import "github.com/holdfast-go/holdfast/store"
 
 var checkPromises = []promise{
-	{name: "a_check_tells_what_it_looked_at", check: true, run: func(t *trial) {
+	{name: "a_check_reports_what_it_looked_at", check: true, run: func(t *trial) {
 		all := t.check(t.client())
 		for _, f := range all {
 			if f.About == "" || f.Text() == "" {

@@ -125,7 +125,7 @@ var grantPromises = []promise{
 			delete(ids, e.ID)
 		}
 	}},
-	{name: "a_refusal_tells_the_end_of_the_first_obstacle", needs: []store.Promise{store.PromiseUntil}, run: func(t *trial) {
+	{name: "a_refusal_has_the_end_of_the_first_obstacle", needs: []store.Promise{store.PromiseUntil}, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		sooner := t.ticks(max(t.long/2, t.d.MinTTL))
 		a.take(a.read(name))

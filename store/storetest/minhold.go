@@ -64,7 +64,7 @@ var minHoldPromises = []promise{
 		}
 		b.refused(b.read(name))
 	}},
-	{name: "a_released_hold_in_the_way_is_gone_for_its_owner", needs: minHold, run: func(t *trial) {
+	{name: "a_released_hold_that_blocks_is_gone_for_its_owner", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withMinHold(t.long)))
 		h.release()
@@ -109,7 +109,7 @@ var minHoldPromises = []promise{
 			t.least(expires, d, next)
 		}
 	}},
-	{name: "a_hold_that_expired_once_shown_is_in_the_way_for_its_minimum", needs: minHold, run: func(t *trial) {
+	{name: "a_hold_that_expired_once_shown_blocks_for_its_minimum", needs: minHold, run: func(t *trial) {
 		a, b := t.client(), t.client()
 		h := a.take(a.lock(t.name(), withMinHold(t.long), ttl(t.short)))
 		t.soonEnough(h.push(t.short) == nil)
@@ -134,7 +134,7 @@ var minHoldPromises = []promise{
 			t.Fatalf("in the way for %v more, want %v less than %v", e.Ends, t.short, t.long)
 		}
 	}},
-	{name: "a_minimum_hold_that_is_over_delays_no_release", needs: minHold, run: func(t *trial) {
+	{name: "a_minimum_hold_that_has_ended_delays_no_release", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withMinHold(t.d.Tick)))
 		t.pass()
@@ -145,7 +145,7 @@ var minHoldPromises = []promise{
 		b.take(b.lock(name, try)).release()
 		t.empty(name)
 	}},
-	{name: "a_renewed_hold_is_in_the_way_past_its_minimum", needs: minHold, run: func(t *trial) {
+	{name: "a_renewed_hold_blocks_past_its_minimum", needs: minHold, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name, withMinHold(t.short)))
 		h.renewed()

@@ -126,7 +126,7 @@ var namePromises = []promise{
 			h.release()
 		}
 	}},
-	{name: "a_notification_tells_the_name_as_it_was_given", watch: true, run: func(t *trial) {
+	{name: "a_notification_has_the_name_as_it_was_given", watch: true, run: func(t *trial) {
 		a, b := t.client(), t.client().watch()
 		for _, name := range oddNames() {
 			h := a.take(a.lock(name))

@@ -101,7 +101,7 @@ var notificationPromises = []promise{
 		t.finds(func(c *client, h *held) { c.refused(c.lock(h.Name)) })
 		t.finds(func(c *client, h *held) { c.refused(c.lock(h.Name, try)) })
 	}},
-	{name: "an_owner_told_of_its_loss_wakes_the_next", watch: true, run: func(t *trial) {
+	{name: "an_owner_that_learns_of_its_loss_wakes_the_next", watch: true, run: func(t *trial) {
 		t.finds(func(c *client, h *held) { t.isLost(h.push(t.long), "renew of an expired hold") })
 		t.finds(func(c *client, h *held) { t.isLost(h.c.Release(t.ctx, h.Hold), "release of an expired hold") })
 		t.finds(func(c *client, h *held) { h.c.lost(h.claim) })

@@ -81,7 +81,7 @@ var pollPromises = []promise{
 		}
 		h.release()
 	}},
-	{name: "a_position_that_polls_tell_of_outlives_its_time", poll: true, needs: order, run: func(t *trial) {
+	{name: "a_position_that_polls_report_outlives_its_time", poll: true, needs: order, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.lock(name))
 		w := b.lock(name)

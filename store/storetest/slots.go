@@ -78,7 +78,7 @@ var slotPromises = []promise{
 		t.mismatch(b, b.slots(name, 3, 1, try), store.Full)
 		r.release()
 	}},
-	{name: "an_expired_hold_of_another_limit_is_not_in_the_way", needs: slots, run: func(t *trial) {
+	{name: "an_expired_hold_of_another_limit_blocks_nothing", needs: slots, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		h := a.take(a.slots(name, 3, 1, ttl(t.short)))
 		t.expired(h.claim)

@@ -53,7 +53,7 @@ var tokenPromises = []promise{
 			t.Fatalf("token %d, and %d before the name was idle", second.Token, first.Token)
 		}
 	}},
-	{name: "the_newest_token_is_told_even_by_an_idle_name", needs: tokens, run: func(t *trial) {
+	{name: "an_idle_name_still_returns_its_newest_token", needs: tokens, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		first := a.take(a.lock(name))
 		if r := b.refused(b.lock(name, try)); r.Last < first.Token {

@@ -45,7 +45,7 @@ var upgradePromises = []promise{
 		u.release()
 		t.empty(name)
 	}},
-	{name: "Upgrade_is_granted_when_the_last_reader_leaves_and_a_renewal_tells", needs: upgrades, run: func(t *trial) {
+	{name: "Upgrade_is_granted_when_the_last_reader_leaves_and_is_reported", needs: upgrades, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		one, two := b.take(b.read(name)), b.take(b.read(name))
@@ -60,7 +60,7 @@ var upgradePromises = []promise{
 		}
 		b.refused(b.read(name, try))
 	}},
-	{name: "Upgrade_repeated_tells_that_it_was_granted_since", needs: upgrades, run: func(t *trial) {
+	{name: "Upgrade_repeated_reports_that_it_was_granted_since", needs: upgrades, run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		r := b.take(b.read(name))

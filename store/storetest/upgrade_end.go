@@ -26,7 +26,7 @@ var upgradeEndPromises = []promise{
 		t.isLost(err, "downgrade of an expired hold")
 		c.take(c.read(name, try))
 	}},
-	{name: "Upgrade_pending_is_void_while_its_expired_hold_is_in_the_way", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
+	{name: "Upgrade_pending_is_void_while_its_expired_hold_blocks", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
 		a, b, c, name := t.client(), t.client(), t.client(), t.name()
 		b.take(b.read(name))
 		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
@@ -54,7 +54,7 @@ var upgradeEndPromises = []promise{
 			t.Fatalf("until %v, want the end of the upgrade, %v at most", r.Until, t.short)
 		}
 	}},
-	{name: "Upgrade_of_an_expired_hold_that_is_in_the_way_is_lost", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
+	{name: "Upgrade_of_an_expired_hold_that_blocks_is_lost", needs: append(upgrades, store.PromiseLockDelay), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name, ttl(t.short), withLockDelay(t.long)))
 		t.expired(u.claim)
@@ -85,7 +85,7 @@ var upgradeEndPromises = []promise{
 		c.take(waits)
 		c.refused(c.upgradeable(name, try))
 	}},
-	{name: "Upgrade_of_a_broken_hold_is_lost_and_the_reason_is_told", needs: append(upgrades, store.PromiseInspect), run: func(t *trial) {
+	{name: "Upgrade_of_a_broken_hold_is_lost_and_the_reason_is_returned", needs: append(upgrades, store.PromiseInspect), run: func(t *trial) {
 		a, b, name := t.client(), t.client(), t.name()
 		u := a.take(a.upgradeable(name))
 		t.breaks(b, u, "because", false)

@@ -18,7 +18,7 @@ var joinPromises = []promise{
 	{name: "the largest join is done as a whole and in order", run: largestJoin},
 	{name: "a join changes no version", run: joinChangesNoVersion},
 	{name: "a join disturbs no swap under way", run: joinDisturbsNoSwap},
-	{name: "a join tells the inbox", run: joinTellsInbox},
+	{name: "a join returns the inbox", run: joinTellsInbox},
 	{name: "joins never fail beside many swaps", run: joinsBesideSwaps},
 	{name: "a note stays until it is taken in", run: noteStays},
 	{name: "notes of one name are no other's", run: notesOfName},

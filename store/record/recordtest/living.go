@@ -23,13 +23,13 @@ var sessionPromises = []promise{
 	{name: "a renewal of no session is lost and begins none", run: renewNothing},
 	{name: "a renewal that was given up does no harm", run: renewGivenUp},
 	{name: "a renewal whose reply is lost does no harm", run: renewMuted, linked: true},
-	{name: "a renewal tells how often its session was called", run: renewTellsCalls},
+	{name: "a renewal returns how often its session was called", run: renewTellsCalls},
 	{name: "calls of many processes are all counted", run: callsCounted},
 	{name: "a call does not renew", run: callDoesNotRenew},
 	{name: "a call of an ended session is no error", run: callEnded},
 	{name: "a call of no session begins none", run: callNothing},
 	{name: "a session whose begin was not answered ends", run: beginMuted, linked: true},
-	{name: "a begin and a renewal tell which server it is", run: tellsServer, server: true},
+	{name: "a begin and a renewal return which server it is", run: tellsServer, server: true},
 }
 
 // end ends a session.

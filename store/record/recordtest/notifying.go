@@ -18,7 +18,7 @@ var notifyPromises = []promise{
 	{name: "no notification comes before its record", run: notifiedAfterRecord, notify: true},
 	{name: "a refused swap notifies nobody", run: refusedNotifies, notify: true},
 	{name: "no notification is missed once Listen has returned", run: notifiedAtOnce, notify: true},
-	{name: "after a new connection all are told to look", run: notifiedAgain, notify: true, linked: true},
+	{name: "after a new connection all are notified", run: notifiedAgain, notify: true, linked: true},
 	{name: "a Listen that failed delivers nothing and can be repeated", run: listenRepeated, notify: true, linked: true},
 	{name: "three hundred processes are notified by one swap", run: notifiedCrowd, notify: true},
 	{name: "who does not listen delays nobody", run: notifiedDeaf, notify: true},

@@ -13,7 +13,7 @@ var watchPromises = []promise{
 	{name: "who watches a record hears of each swap of it", run: watched, watches: true},
 	{name: "who watches a record hears of no other", run: watchedAlone, watches: true},
 	{name: "who has stopped to watch hears nothing", run: watchedNoMore, watches: true},
-	{name: "after a new connection who watches is told to look", run: watchedAgain, watches: true, linked: true},
+	{name: "after a new connection each watcher is notified", run: watchedAgain, watches: true, linked: true},
 }
 
 // watch is how often it was said that a record has changed.
