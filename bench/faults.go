@@ -90,7 +90,7 @@ func (l *loss) add(r *prove.Report) {
 // lossTable is for people, and for a page in Markdown.
 func lossTable(s setup, sums []loss) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n| on Redis, %d runs of %v each | runs without a violation | grants | faults | grants while another held | losses told late or never | names or waiters stuck after the faults | calls too long | uses of the resource, of them unsafe | of those, refused by the fence |\n",
+	fmt.Fprintf(&b, "\n| on Redis, %d runs of %v each | runs without a violation | grants | faults | grants while another held | losses reported late or never | names or waiters stuck after the faults | calls too long | uses of the resource, of them unsafe | of those, refused by the fence |\n",
 		s.seeds, s.proveFor)
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|\n")
 	var notes []string

@@ -56,7 +56,7 @@ func (r *records) write(t *testing.T) {
 		if kind != "" {
 			fmt.Fprintf(&b, "\n%s%s:\n", strings.ToUpper(kind[:1]), kind[1:])
 		}
-		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses told | late uses refused by the fence | faults |\n|---|---|---|---|---|---|---|---|---|\n")
+		b.WriteString("\n| store | runs | proved | grants | of them waited for | handed over in a process | losses reported | late uses refused by the fence | faults |\n|---|---|---|---|---|---|---|---|---|\n")
 		for _, name := range stores {
 			sum, runs, proved, faults := r.sum(name, kind)
 			fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", name, runs, proved, sum.Grants, sum.Waits, sum.Handed, sum.Losses, sum.Caught, faults)

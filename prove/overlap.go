@@ -213,9 +213,9 @@ func (j *judge) reported() {
 		l := j.life(c)
 		until := min(c.lost, c.release, l.to, j.end)
 		if late := until - c.over - l.stalled(c.over, until); late > tellBy { //mutant:judge-loss-may-told-any
-			how := "was told"
+			how := "was reported"
 			if c.lost == never {
-				how = "had not been told"
+				how = "had not been reported"
 			}
 			j.wrong(c.name, c.over, until, []*claim{c}, "%s: its lease had expired, and the loss %s %v after a bare timer, which was itself %v late", c.who(c.token), how, late, c.late)
 		}

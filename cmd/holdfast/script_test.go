@@ -35,9 +35,9 @@ import (
 
 var (
 	// What every store keeps and shows, each in its own form.
-	kept = []string{"break-now-frees-at-once", "break-takes-a-hold-away", "check-tells-whether-it-is-held", "first-come-first-served", "ls-and-show", "refused-says-who"}
+	kept = []string{"break-now-frees-at-once", "break-takes-a-hold-away", "check-reports-whether-it-is-held", "first-come-first-served", "ls-and-show", "refused-says-who"}
 	// What is shown by all but Redlock, which is like Redis.
-	shown = []string{"doctor-tells-whether-a-store-will-do", "json-is-one-object-a-line", "names-are-completed", "slots-are-counted", "tokens-grow"}
+	shown = []string{"doctor-says-whether-a-store-is-fit", "json-is-one-object-a-line", "names-are-completed", "slots-are-counted", "tokens-grow"}
 	// What has a process of its own to keep it, and dies with that.
 	dies = []string{"killed-holder-frees-the-name", "stopped-past-the-ttl-is-lost"}
 	// What many at once get of the store.
@@ -125,7 +125,7 @@ func TestCommandOnRedis(t *testing.T) {
 		env.Setenv("HOLDFAST_STORE", "redis://"+s.Addr)
 		env.Values["server"] = s
 	}, slices.Concat(kept, shown, dies, raced, []string{"a-holder-is-asked-to-give-up", "at-least-for-keeps-the-name", "password-is-never-shown", "prove-needs-faults-and-enough-to-see", "readers-share",
-		"redis-of-several-servers", "run-json-tells-what-happens", "several-names", "store-cut-ends-the-command", "the-command-is-told", "wait-takes-nothing",
+		"redis-of-several-servers", "run-json-reports-what-happens", "several-names", "store-cut-ends-the-command", "the-command-gets-its-leases", "wait-takes-nothing",
 		"waiting-is-bounded", "a-skip-is-silent", "wiped-store-ends-the-command"})...)
 }
 
@@ -141,7 +141,7 @@ func TestCommandOnPostgres(t *testing.T) {
 		// Without a user, whom a command below would not be told.
 		env.Setenv("PGUSER", "postgres")
 		env.Setenv("HOLDFAST_STORE", "postgres://"+server.Addr+"/postgres?sslmode=disable&table=locks_"+store.NewProcess().String())
-	}, slices.Concat(kept, shown, dies, raced, []string{"at-least-for-keeps-the-name", "readers-share", "run-json-tells-what-happens", "several-names", "store-cut-ends-the-command",
+	}, slices.Concat(kept, shown, dies, raced, []string{"at-least-for-keeps-the-name", "readers-share", "run-json-reports-what-happens", "several-names", "store-cut-ends-the-command",
 		"wait-takes-nothing", "wiped-store-ends-the-command"})...)
 }
 
