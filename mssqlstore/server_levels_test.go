@@ -133,7 +133,7 @@ func swapAsOne(t *testing.T, b *backend, name string, times int) {
 	}
 }
 
-func TestSwapsAreOneAfterAnotherWhateverThePoolHasSet(t *testing.T) {
+func TestSwapsAreSerializedAtAnySettingOfThePool(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, _ string) { swapAsOne(t, b, "n", 10) })
 }
 

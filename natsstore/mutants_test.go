@@ -49,7 +49,7 @@ func TestTheTestsCatchEachMutantOfTheRecipe(t *testing.T) {
 		{"a bucket may forget", unfit, "nats-bucket-may-forget", mutant.Cond("c.MaxMsgs > 0 || c.MaxBytes > 0 || c.Discard != jetstream.DiscardNew")},
 		{"a bucket need have no TTLs", unfit, "nats-bucket-need-ttls", mutant.Cond("false")},
 		{"the clock is taken to have stood still until we heard", "TestTheServersClockIsNotTakenToBeAhead", "nats-clock-taken-stood-still", mutant.Value("WAS.Add(-time.Second)")},
-		{"who may not hear the bucket watches names", "TestAUserWhoCannotSubscribeCannotWatchAName", "nats-who-may-not-hear", mutant.Cond("last != nil && ofSubscription(last) && false")},
+		{"who may not hear the bucket watches names", "TestAUserThatCannotSubscribeCannotWatchAName", "nats-who-may-not-hear", mutant.Cond("last != nil && ofSubscription(last) && false")},
 		{"what is granted is told to nobody", "TestABucketBehindALeafNode", "nats-granted-told-nobody", mutant.Expr("b.notify(s.Notifications[:0])")},
 		{"nobody looks once the others know of a mailbox", "TestABucketBehindALeafNode", "nats-nobody-looks-once-others", mutant.Stmt("var known <-chan time.Time")},
 		{"a domain is not written to", "TestABucketBehindALeafNode", "nats-domain-written", mutant.Cond("true")},

@@ -386,7 +386,7 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 }
 
 // Who may not hear what is written to the bucket is told so, and polls: it would wait in vain.
-func TestAUserWhoCannotSubscribeCannotWatchAName(t *testing.T) {
+func TestAUserThatCannotSubscribeCannotWatchAName(t *testing.T) {
 	t.Parallel()
 	locks := listed(t, "publish")
 	user := func(name, hears string) string {

@@ -57,7 +57,7 @@ func (s *rightStore) options(url, bin string, seed uint64) *Options {
 	return o
 }
 
-func TestEachStoreIsProvedWhateverTheClocksOfItsProcessesSay(t *testing.T) {
+func TestEachStoreIsProvedAtAnyClocksOfItsProcesses(t *testing.T) {
 	t.Parallel()
 	bin := buildBroken(t)
 	for _, s := range provable {

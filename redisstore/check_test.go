@@ -212,7 +212,7 @@ func TestAUserWithoutLockRightsIsFound(t *testing.T) {
 }
 
 // Who may not subscribe is told what an administrator can run when it subscribes.
-func TestAUserWhoCannotSubscribeGetsAdviceFromWatch(t *testing.T) {
+func TestAUserThatCannotSubscribeGetsAdviceFromWatch(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	s := storeOn(t, user(t, server, "deaf", append(rights(t), "-subscribe")...), nil)

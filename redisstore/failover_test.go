@@ -135,7 +135,7 @@ func TestAClusterFailOverLosesNoReplicatedLease(t *testing.T) {
 
 // A client that may read from replicas still asks none of them: they may not
 // have heard of who holds a name.
-func TestNoReplicaIsAskedWhateverTheClientsRouting(t *testing.T) {
+func TestNoReplicaIsAskedAtAnyRoutingOfTheClient(t *testing.T) {
 	t.Parallel()
 	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
 	client := clusterClient(t, masters[:1], func(o *redis.ClusterOptions) { o.ReadOnly, o.RouteRandomly = true, true })

@@ -31,7 +31,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 	}{
 		{"who may not lock is not found", "TestAUserWithoutLockRightsIsFound", "redis-rights-are-checked", mutant.Cond("false")},
 		{"a right is granted to nobody", "TestAUserWithoutLockRightsIsFound", "redis-grant-names-its-user", mutant.Line("args := []string{\"redis-cli ACL SETUSER\", \"NAME\"}")},
-		{"who may not subscribe is told nothing", "TestAUserWhoCannotSubscribeGetsAdviceFromWatch", "redis-who-is-deaf-is-told", mutant.Delete()},
+		{"who may not subscribe is told nothing", "TestAUserThatCannotSubscribeGetsAdviceFromWatch", "redis-who-is-deaf-is-told", mutant.Delete()},
 		{"who may not publish is told nothing", "TestAUserWithoutLockRightsIsFound", "redis-waking-is-checked", mutant.Cond("WAS && false")},
 		{"a server that does not say has a file", "TestDangersOfPersistenceAreFound", "redis-file-unknown", mutant.Line(`case "none":`)},
 		{"one is 1 replicas", "TestTheCheckReadsEachClusterServerAndItsClock", "redis-one-replica", mutant.Cond("WAS && false")},

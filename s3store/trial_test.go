@@ -56,7 +56,7 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 }
 
 // It is used, and the check says what that costs.
-func TestAServerThatTellsNoTimeIsUsed(t *testing.T) {
+func TestAServerWithoutTimesIsUsed(t *testing.T) {
 	t.Parallel()
 	for what, spoils := range map[string]func(*http.Request, http.Header){
 		"no Date":          func(_ *http.Request, h http.Header) { h["Date"] = nil },

@@ -31,7 +31,7 @@ func (e otherTypes) Error() string   { return "other" }
 func (e both) Error() string         { return "both" }
 func (e both) SQLState() string      { return e.Other }
 
-func TestTheCodeOfAnErrorIsFoundWhereverItIs(t *testing.T) {
+func TestTheCodeOfAnErrorIsFoundInAnyWrapping(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("plain")
 	method, code, state := &byMethod{"40001"}, &byCode{"40P01"}, &byState{[5]byte([]byte("40001"))}
@@ -72,7 +72,7 @@ func TestTheCodeOfAnErrorIsFoundWhereverItIs(t *testing.T) {
 
 func TestTheTestsCatchEachMutantOfSQLState(t *testing.T) {
 	t.Parallel()
-	const found = "TestTheCodeOfAnErrorIsFoundWhereverItIs"
+	const found = "TestTheCodeOfAnErrorIsFoundInAnyWrapping"
 	var all []mutant.Broken
 	for _, m := range []struct {
 		name, mark string

@@ -108,7 +108,7 @@ func TestOneOfManyElectorsLeadsAtATime(t *testing.T) {
 	})
 }
 
-func TestOthersSeeWhoLeads(t *testing.T) {
+func TestOthersSeeTheLeader(t *testing.T) {
 	s := memstore.New()
 	lock, other := candidate(t, s, "pod-1"), candidate(t, s, "pod-2")
 	if _, _, err := other.Get(t.Context()); !apierrors.IsNotFound(err) {

@@ -106,7 +106,7 @@ func TestNothingIsSentUnlessItIsAskedFor(t *testing.T) {
 }
 
 // The exit code is the job's, whatever becomes of the metrics and the span, and a line says what that was.
-func TestTheExitCodeIsTheJobsWhateverTheCollectorDoes(t *testing.T) {
+func TestTheExitCodeIsTheJobsAtAnyAnswerOfTheCollector(t *testing.T) {
 	t.Parallel()
 	for what, addr := range map[string]string{"no answer": silentPort(t), "connection refused": testserver.ClosedPort(t)} {
 		t.Run(what, func(t *testing.T) {

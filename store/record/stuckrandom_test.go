@@ -209,7 +209,7 @@ func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 }
 
 // Whatever is locked, and whatever gets lost besides, no two hold a name at once, and all of them come free.
-func TestNoTwoHoldANameWhateverSessionsAreLocked(t *testing.T) {
+func TestNoTwoHoldANameWhileSessionsAreLocked(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(1)
 	if testserver.Nightly() {

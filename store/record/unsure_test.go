@@ -72,7 +72,7 @@ func TestATryWatchesTheDeadTogether(t *testing.T) {
 }
 
 // On a server with a clock each answer is sure.
-func TestWhoIsToldTheTimeIsSure(t *testing.T) {
+func TestATryWithServerTimeIsSure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Life: session.ByServerClock})

@@ -60,7 +60,7 @@ var counted = map[string]func(*store.Claim){
 }
 
 // It would count by its own clock, and that is another's.
-func TestWhoIsToldNoTimeCountsByNone(t *testing.T) {
+func TestNothingIsCountedWithoutServerTime(t *testing.T) {
 	t.Parallel()
 	for what, with := range counted {
 		t.Run(what, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestWhoIsToldNoTimeCountsByNone(t *testing.T) {
 }
 
 // As ls and a completion do: they write nothing, and have heard of no time before.
-func TestANameIsListedThoughTheListingTellsNoTime(t *testing.T) {
+func TestANameIsListedThoughTheListingHasNoTime(t *testing.T) {
 	t.Parallel()
 	for what, with := range counted {
 		for _, all := range []bool{false, true} {
@@ -112,7 +112,7 @@ func TestANameIsListedThoughTheListingTellsNoTime(t *testing.T) {
 }
 
 // A process that writes one name all the time hears of the server's clock now and then.
-func TestWhoWritesOneNameAllTheTimeReadsTheClock(t *testing.T) {
+func TestAWriterOfOneNameReadsTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := recordtest.NewMemory(terse).Client() // no answer to a swap tells the time

@@ -60,7 +60,7 @@ var ages = map[string]time.Duration{"fresh": 0, "old": time.Second, "of a machin
 
 // The time that was told as the name was granted may be two seconds old, and the one that is told as somebody asks may be of a machine that
 // is a second ahead.
-func TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold(t *testing.T) {
+func TestAMinimumHoldDoesNotEndEarlyByAnyTime(t *testing.T) {
 	const keep = 5 * time.Second
 	for began, first := range ages {
 		for ends, then := range ages {
@@ -83,7 +83,7 @@ func TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold(t *testing.T) {
 	}
 }
 
-func TestALockDelayIsNotOverEarlyWhateverTimeIsTold(t *testing.T) {
+func TestALockDelayDoesNotEndEarlyByAnyTime(t *testing.T) {
 	const delay = 5 * time.Second
 	for began, first := range ages {
 		for ends, then := range ages {

@@ -10,7 +10,7 @@ import (
 func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 	t.Parallel()
 	const (
-		judged = "TestASessionIsJudgedByTheServersTimeWhateverIsCutOfIt"
+		judged = "TestASessionIsJudgedByTheServersTimeAtAnyCut"
 		taken  = "TestATakenInNoteIsNeverReadAgain"
 		swept  = "TestTheSweepDeletesWhatIsOld"
 		kept   = "TestNoDirectoryOfObjectsIsEverEmpty"
@@ -44,15 +44,15 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		{"a session is judged without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-no-clock-judges", mutant.Cond("true")},
 		{"a session is passed over that is not closed, without a clock", "TestWithoutAClockASessionIsWatchedForItsTTL", "object-session-closed", mutant.Stmt("what, err := Done, error(nil)")},
 		{"what is young is listed as old", "TestOldNamesAreListed", "object-young-listed", mutant.Cond("false")},
-		{"a minimum hold ends early", "TestAMinimumHoldIsNotOverEarlyWhateverTimeIsTold", "record-minimum-hold-by-an-old-time", mutant.Delete()},
-		{"a lock delay ends early", "TestALockDelayIsNotOverEarlyWhateverTimeIsTold", "record-lock-delay-by-an-old-time", mutant.Delete()},
+		{"a minimum hold ends early", "TestAMinimumHoldDoesNotEndEarlyByAnyTime", "record-minimum-hold-by-an-old-time", mutant.Delete()},
+		{"a lock delay ends early", "TestALockDelayDoesNotEndEarlyByAnyTime", "record-lock-delay-by-an-old-time", mutant.Delete()},
 		{"each process sweeps each time", "TestAllProcessesTogetherListOnceAnHour", "object-turn-of-another", mutant.Line("case false:")},
 		{"each process looks each time whose turn it is", "TestAllProcessesTogetherListOnceAnHour", "object-turn-is-looked-for-each-time", mutant.Cond("false")},
 		{"two sweep at once", "TestOfTwoThatComeToSweepOneDoes", "object-turn-of-two", mutant.Cond("err != nil && what != Done")},
 		{"a store sweeps in no turn", "TestStoresSweepInTurns", "record-sweeps-by-turns", mutant.Stmt("_ = b")},
-		{"who only looks sweeps", "TestWhoOnlyLooksSweepsNothing", "object-who-looks-sweeps", mutant.Cond("!b.turns.due()")},
+		{"who only looks sweeps", "TestAReaderSweepsNothing", "object-who-looks-sweeps", mutant.Cond("!b.turns.due()")},
 		{"a sweep ends at what cannot be read", "TestASweepPassesOverWhatCannotBeRead", "object-sweep-passes-over", mutant.Stmt("whole = yield(n, err) && err == nil")},
-		{"a reading tells the time of the record", "TestAReadingTellsTheTimeOfItsNotes", "object-now-of-the-notes", mutant.Stmt("_ = now")},
+		{"a reading tells the time of the record", "TestAReadingHasTheTimeOfItsNotes", "object-now-of-the-notes", mutant.Stmt("_ = now")},
 		{"each sweep begins anew", "TestASweepGoesOnWhereTheOneBeforeEnded", "object-sweep-goes-on", mutant.Stmt("_ = version")},
 		{"each makes a trial", "TestATrialServesAllThatComeMeanwhile", "object-trial-each", mutant.Cond("true")},
 		{"a trial ends with its caller", "TestATrialServesAllThatComeMeanwhile", "object-trial-ends-with-its-caller", mutant.Value("context.WithTimeout(caller, trialPatience)")},
@@ -67,7 +67,7 @@ func TestTheTestsCatchEachMutantOfObjects(t *testing.T) {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "store/record/object", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	all = append(all, mutant.Broken{ // each of two places asks
-		Name: "what is not known to be old is swept", Pkg: "store/record/object", Test: "TestTheSweepDeletesNothingWhereNoTimeIsTold", Edits: []mutant.Edit{
+		Name: "what is not known to be old is swept", Pkg: "store/record/object", Test: "TestTheSweepDeletesNothingWithoutServerTime", Edits: []mutant.Edit{
 			mutant.At("object-untimed-is-swept", mutant.Cond("WAS && false")),
 			mutant.At("object-untimed-is-old", mutant.Return("o.Now.Sub(o.Written) > b.Retention+time.Second")),
 		},

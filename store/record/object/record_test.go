@@ -51,7 +51,7 @@ func notes(r record.Record) string {
 }
 
 // The time that a reading tells is no older than that of the last note of it: many take a while to be read.
-func TestAReadingTellsTheTimeOfItsNotes(t *testing.T) {
+func TestAReadingHasTheTimeOfItsNotes(t *testing.T) {
 	m := newMemory()
 	b := backendOn(t, m)
 	swap(t, b, record.Record{}, false)

@@ -34,7 +34,7 @@ func leftOf(t *testing.T, b *Backend, id session.ID) time.Duration {
 
 // Whatever is cut of the times: no session is over before its owner has stopped to count on it, none goes on for longer than
 // its TTL, and none ends before it was said that it would.
-func TestASessionIsJudgedByTheServersTimeWhateverIsCutOfIt(t *testing.T) {
+func TestASessionIsJudgedByTheServersTimeAtAnyCut(t *testing.T) {
 	const step = 50 * time.Millisecond
 	for at := time.Duration(0); at < time.Second; at += step {
 		m := newMemory()

@@ -174,7 +174,7 @@ func TestASweepThatFailsIsDoneAgain(t *testing.T) {
 }
 
 // It may have no rights to.
-func TestWhoOnlyLooksSweepsNothing(t *testing.T) {
+func TestAReaderSweepsNothing(t *testing.T) {
 	m := newMemory()
 	b := New(m, "memory", "locks/")
 	defer b.Close()
@@ -274,7 +274,7 @@ func TestNoDirectoryOfObjectsIsEverEmpty(t *testing.T) {
 }
 
 // It is no result of who comes later.
-func TestATrialThatFailedIsMadeAnew(t *testing.T) {
+func TestATrialThatFailedIsRepeated(t *testing.T) {
 	m := newMemory()
 	b := New(m, "memory", "locks/")
 	defer b.Close()

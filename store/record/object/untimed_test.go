@@ -83,7 +83,7 @@ func TestWithoutAClockASessionThatIsRenewedMeanwhileGoesOn(t *testing.T) {
 }
 
 // Its owner has stopped to count on it long before anybody can have watched it for its TTL.
-func TestWithoutAClockASessionIsOverForItsOwnerFirst(t *testing.T) {
+func TestWithoutAClockASessionEndsForItsOwnerFirst(t *testing.T) {
 	silently(t, func(t *testing.T, m *memory) {
 		a, b, id := backendOn(t, m), backendOn(t, m), session.NewID()
 		began := store.Now()
@@ -101,7 +101,7 @@ func TestWithoutAClockASessionIsOverForItsOwnerFirst(t *testing.T) {
 }
 
 // A proxy may leave out what the server tells, so one answer has it and another has not.
-func TestASessionIsJudgedByWhicheverTimeIsTold(t *testing.T) {
+func TestASessionIsJudgedByEitherTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
 		a, b := backendOn(t, m), backendOn(t, m)
@@ -158,7 +158,7 @@ func (s silenced) Put(ctx context.Context, key string, body []byte, version stri
 
 // Each try is a process of its own, which sees the dead one's session for the first time, and watches it. While the holder lives each says that the
 // name is held.
-func TestACronOfTriesGetsWhatADeadProcessHeldThoughNoTimeIsTold(t *testing.T) {
+func TestACronOfTriesGetsWhatADeadProcessHeldWithoutServerTime(t *testing.T) {
 	const ttl = 20 * time.Second
 	for _, period := range []time.Duration{5 * time.Second, time.Minute} {
 		silently(t, func(t *testing.T, m *memory) {
@@ -204,7 +204,7 @@ func TestACronOfTriesGetsWhatADeadProcessHeldThoughNoTimeIsTold(t *testing.T) {
 }
 
 // Of what is old nothing is known, so the sweep leaves all.
-func TestTheSweepDeletesNothingWhereNoTimeIsTold(t *testing.T) {
+func TestTheSweepDeletesNothingWithoutServerTime(t *testing.T) {
 	silently(t, func(t *testing.T, m *memory) {
 		b := New(m, "memory", "locks/")
 		b.Atomic = func(string) bool { return true }
