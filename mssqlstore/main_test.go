@@ -9,11 +9,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/crowdtest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 func TestMain(m *testing.M) {
-	if at := os.Getenv(workerEnv); at != "" {
+	if at := crowdtest.At(); at != "" {
 		if err := worker(at); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/crowdtest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
@@ -21,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if at := os.Getenv(workerEnv); at != "" {
+	if at := crowdtest.At(); at != "" {
 		if err := worker(at); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
