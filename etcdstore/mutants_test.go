@@ -38,7 +38,7 @@ func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 		{"a slot is free before the join was answered", slot, "etcd-slot-pending", mutant.Value("pending + 1")},
 		{"a slot is never used again", few, "etcd-slot-used-again", mutant.Delete()},
 		{"the slots of an ended session stay", "TestTheSlotsOfASessionThatHasEndedAreForgotten", "etcd-slots-of-ended-session", mutant.Stmt("_ = name")},
-		{"an observer is told nothing", promises, "etcd-observer-not-told", mutant.Delete()},
+		{"an observer is not notified", promises, "etcd-observer-not-told", mutant.Delete()},
 		{"a Listen that failed goes on", promises, "etcd-failed-listen-goes-on", mutant.Stmt("_ = stop")},
 		{"a call voids no join", promises, "etcd-join-uncalled", mutant.Value(`clientv3.Compare(clientv3.Version(b.sessionKey(s.Join.Session)), ">", 0)`)},
 		{"an inbox is cut within a join", promises, "etcd-inbox-cut-in-a-join", mutant.Cond("read.More && false")},

@@ -50,8 +50,8 @@ func TestTheTestsCatchEachMutant(t *testing.T) {
 		{"a newer form is read", foreign, "mongo-newer-form", mutant.Cond("WAS && false")},
 		{"a foreign document is read", foreign, "mongo-foreign-document", mutant.Cond("err != nil")},
 		{"the index is made with each swap", "TestTheIndexIsCreatedOnceWithoutDelayingLocks", "mongo-index-made-each-swap", mutant.Cond("b.indexed.Swap(false)")},
-		{"nobody is told after a break", "TestABrokenStreamIsOpenedAgain", "mongo-nobody-told-after-break", mutant.Delete()},
-		{"who watches a name is not told of a change", "TestBackend/promise/who_watches_a_record_hears_of_each_swap_of_it", "mongo-observer-not-told", mutant.Delete()},
+		{"nobody is notified after a break", "TestABrokenStreamIsOpenedAgain", "mongo-nobody-told-after-break", mutant.Delete()},
+		{"who watches a name is not notified of a change", "TestBackend/promise/who_watches_a_record_hears_of_each_swap_of_it", "mongo-observer-not-told", mutant.Delete()},
 		{"notifications as they were are no change", "TestTheSameNotificationComesWithEachSwap", "mongo-same-letter-again", mutant.Value(`letter{processOf(all[i].ID.Process()), bson.Binary{Data: record.AppendNotifications(nil, all[i:i+1])}, bson.Binary{}}`)},
 		{"notifications of others are delivered", "TestTheSameNotificationComesWithEachSwap", "mongo-letters-of-others", mutant.Cond("n.N >= 0")},
 	} {

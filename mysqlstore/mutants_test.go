@@ -25,7 +25,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"a note is taken in that has gone", promise + "a_swap_whose_notes_were_taken_in_is_refused", "mysql-note-is-there", mutant.Cond("WAS && false")},
 		{"a note stays when it was taken in", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mysql-notes-go", mutant.Line(`",taken=taken" +`)},
 		{"a refused first swap tells that it is done", promise + "a_swap_on_no_version_is_done_only_where_nothing_is", "mysql-insert-tells", mutant.Line(`" ON DUPLICATE KEY UPDATE rev=rev"`)},
-		{"an inbox is told to be empty that is not", promise + "a_done_swap_returns_the_inbox_as_it_is", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: true}`)},
+		{"an inbox is reported as empty that is not", promise + "a_done_swap_returns_the_inbox_as_it_is", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: true}`)},
 		{"a note that was taken in counts", promise + "a_swap_takes_in_the_notes_of_its_inbox_and_no_other", "mysql-taken-in-counts-for-nothing", mutant.Cond("false")},
 		{"a swap waits for a locked row", "TestASwapWaitsForNoLockedRowAndJoins" + levels, "mysql-waits-for-no-row", mutant.Value(`""`)},
 		{"an ask leaves a statement that waits for a locked row", "TestAnAskForALockedRowLeavesNothingWaitingInTheServer", "mysql-waits-for-no-row", mutant.Value(`""`)},
@@ -46,7 +46,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"a renewal that was not answered counts", "TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline/shared", "session-renewed-if-answered", mutant.Line("case !errors.Is(err, store.ErrLost):")},
 		{"an end is not final", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value("int64(0), int64(id[0]&0)+1, error(nil)")},
 		{"an end is final though it was renewed meanwhile", "TestAnEndThatWaitsForARenewalDoesNotHappen" + levels, "mysql-end-is-final", mutant.Value(`b.tell(ctx, "UPDATE "+b.sessions+" SET expires=0 WHERE id="+text(id[:])+commits)`)},
-		{"all servers are told as one", "TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "mysql-which-server", mutant.Return(`"LAST_INSERT_ID(4194304*" + number(1<<callsBits) + "+" + calls + ")"`)},
+		{"all servers are reported as one", "TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "mysql-which-server", mutant.Return(`"LAST_INSERT_ID(4194304*" + number(1<<callsBits) + "+" + calls + ")"`)},
 		{"a renewal counts its server among the calls", promise + "a_renewal_returns_how_often_its_session_was_called", "mysql-calls-of-a-renewal", mutant.Return("returned & (1<<(callsBits+1) - 1) + 1, err")},
 		{"a row that has changed is an error", "TestARenewalThatWaitsForTheEndIsLost/shared/SERIALIZABLE,_told_of_changes", "mysql-record-changed", mutant.Cond("true")},
 		{"a group with many primaries is a server", "TestAGroupWithManyPrimariesIsRefused", "mysql-many-primaries", mutant.Cond("WAS || true")},
@@ -59,7 +59,7 @@ func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 		{"who gives back an idle name counts its notes", "TestAnIdleSwapCountsNoNotes", "mysql-idle-counts", mutant.Cond("false")},
 		{"an idle name is said to have no notes", "TestAnIdleSwapCountsNoNotes", "mysql-inbox-is-empty", mutant.Value(`record.Outcome{Done: true, Told: true, Inbox: returned <= doneEmpty}`)},
 		{"no pool is warned of", "TestTheCheckWarnsOfAPoolThatOthersCanEmpty", "mysql-pool-warned", mutant.Return("all")},
-		{"whoever looks at the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
+		{"a reader of the table is waited for", "TestFaults/fault/the_first_call_does_too/after_0", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "mysqlstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}

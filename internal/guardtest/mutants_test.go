@@ -41,7 +41,7 @@ func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 
 		{"a conflict ends a Do", "DoRestartsAfterAConflict", "guard-conflicts", mutant.Cond(`"none"`)},
 		{"a deadlock ends a Do", "DoRestartsAfterADeadlock", "guard-conflicts", mutant.Cond(`"none"`)},
-		{"a Do begins anew without end", "DoRestartsAfterAConflict", "guard-tries-end", mutant.Cond("try == doTries+1 || !conflict(err)")},
+		{"a Do begins again without end", "DoRestartsAfterAConflict", "guard-tries-end", mutant.Cond("try == doTries+1 || !conflict(err)")},
 		{"a Do checks nothing", "DoCommitsOrLeavesNothing", "guard-do-checks", mutant.Cond("false")},
 		{"a Do commits what failed", "DoCommitsOrLeavesNothing", "guard-do-rolls-back", mutant.First("tx.Commit()")},
 		{"a Do goes on without its lease", "DoEndsWithTheLease", "guard-do-ends-with-lease", mutant.Stmt("_ = lease.Context(ctx)")},

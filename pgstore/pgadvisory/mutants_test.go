@@ -16,9 +16,9 @@ func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 		name, test, mark string
 		do               mutant.Op
 	}{
-		{"a loss is not told", "Session_AKilledBackendIsNoticedAtOnceAndPoisonsNothing", "pg-session-loss-told", mutant.Cond("report != nil || s.life.Err() != nil")},
+		{"a loss is not reported", "Session_AKilledBackendIsNoticedAtOnceAndPoisonsNothing", "pg-session-loss-told", mutant.Cond("report != nil || s.life.Err() != nil")},
 		{"our own process is not in its way", promise + "a_held_name_refuses_a_try", "pg-session-blocked-by-ourselves", mutant.Return("false")},
-		{"a reader is in the way of readers", promise + "a_batch_of_renewals_may_name_one_name_twice", "pg-session-blocked-by-ourselves", mutant.Return("len(u.holders) > 0 && (true || u.holders[0].write)")},
+		{"a reader blocks readers", promise + "a_batch_of_renewals_may_name_one_name_twice", "pg-session-blocked-by-ourselves", mutant.Return("len(u.holders) > 0 && (true || u.holders[0].write)")},
 		{"two of one batch are granted", promise + "a_hundred_tries_at_once_have_one_winner", "pg-session-asked-in-batch", mutant.Cond("use.asked && false")},
 		{"any token gives back", promise + "a_release_with_a_wrong_token_is_lost_and_frees_nothing", "pg-session-release-token", mutant.Cond("have == nil")},
 		{"any token is renewed", promise + "a_renewal_with_a_wrong_token_is_lost_and_moves_nothing", "pg-session-renew-token", mutant.Cond("have == nil")},

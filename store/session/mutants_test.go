@@ -21,7 +21,7 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 		{"a session is renewed when it has ended", "TestASessionIsRenewedAsLongAsItKeepsSomething", "session-renewed-in-time", mutant.Cond("at(sess.end())")},
 		{"a session that cannot be ended is ended again at once", "TestASessionThatCannotBeEndedIsEndedAgainAfterAPause", "session-ended-again-without-a-pause", mutant.Cond("idle || at(sess.again)")},
 		{"a renewal waits for its answer until the end", "TestALostReplyLeavesTimeToRenewAgain", "renewal-leaves-time-for-another", mutant.Return("lasts - lasts/renewPart")},
-		{"whoever is asked about is over", "TestOnlyAFinalizedSessionHasEnded", "session-end-is-final", mutant.Cond("false")},
+		{"any session that is asked about has ended", "TestOnlyAFinalizedSessionHasEnded", "session-end-is-final", mutant.Cond("false")},
 		{"what was asked before a call is known after it", "TestACallOfAnOwnSessionIsKnownOnceItIsAnswered", "session-call-is-known", mutant.Stmt("<-sess.Renew().done")},
 		{"a closed set watches", "TestASetThatIsClosedWatchesNothing", "session-closed-set-watches", mutant.Cond("false")},
 		{"a session outlives its server", "TestASessionIsSuspectOnceItsServerWasReplaced", "session-of-a-replaced-server", mutant.Stmt("_ = sess")},
