@@ -27,10 +27,18 @@ func TestStoreForYears(t *testing.T) {
 	}, synctest.Test)
 }
 
-// An unanswering store does some asks, and gives up waiting for the answer.
+// An unanswering store does the first Watch and some asks, and gives up waiting for the answer.
 type unanswering struct {
 	*Store
-	asks *int
+	asks, watches *int
+}
+
+func (u unanswering) Watch(ctx context.Context, p store.Process, hear func(store.Notification)) error {
+	if *u.watches++; *u.watches == 1 {
+		time.Sleep(4 * time.Second)
+		return fmt.Errorf("%w: no answer", store.ErrUnavailable)
+	}
+	return u.Store.Watch(ctx, p, hear)
 }
 
 func (u unanswering) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -44,19 +52,18 @@ func (u unanswering) Ask(ctx context.Context, c store.Claim) (store.Answer, erro
 
 // It is not known what an unanswered operation has done: the rest is compared on a fresh backing.
 func TestAComparisonGoesOnAfreshAfterWhatWasNotAnswered(t *testing.T) {
-	t.Setenv("HOLDFAST_TEST_STEPS", "2000")
 	synctest.Test(t, func(t *testing.T) {
-		asks, opened := 0, 0
+		asks, watches, opened := 0, 0, 0
 		storetest.Differential(t, storetest.Clocked{
 			TwoClocks: true, OneFloor: true,
 			Open: func(t *testing.T, clock func() queue.Time) func() store.Store {
 				s := newAt(clock)
 				opened++
-				return func() store.Store { return unanswering{s, &asks} }
+				return func() store.Store { return unanswering{s, &asks, &watches} }
 			},
 		})
-		if opened != 5 {
-			t.Errorf("%d backings for four asks that were not answered", opened)
+		if opened != 6 {
+			t.Errorf("%d backings for a watch and four asks that were not answered", opened)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (b *server) Get(ctx context.Context, key string) (object.Object, error) {
 }
 
 // digest is the ETag that most servers make of a body.
-func digest(body []byte) string { return fmt.Sprintf("%q", fmt.Sprintf("%x", md5.Sum(body))) }
+func digest(body []byte) string { return fmt.Sprintf(`"%x"`, md5.Sum(body)) }
 
 func (b *server) get(ctx context.Context, key string) (object.Object, error) {
 	r, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: &key}, once)
@@ -111,7 +111,7 @@ func (b *server) Put(ctx context.Context, key string, body []byte, etag string) 
 	case err == nil:
 		o := object.Object{Version: aws.ToString(r.ETag)}
 		noteMetadata(&o, r.ResultMetadata, r.VersionId, r.Expiration)
-		if o.Version == digest(body) {
+		if !b.digests.Load() && o.Version == digest(body) {
 			b.digests.Store(true)
 		}
 		if o.Version == "" {

@@ -203,11 +203,6 @@ func (c *client) inCrowd(claim store.Claim) *held {
 			return &held{c: c, claim: claim, Hold: store.Hold{Name: claim.Name, ID: claim.ID, Token: a.Token, TTL: claim.TTL}, from: last}
 		}
 	}
-	if c.t.judge.unanswered.Load() { // what kept it out may be what was not answered
-		c.t.Logf("too slow to tell whether this is wrong: not granted in %v", patience)
-		c.t.judge.vain.Store(true)
-		return nil
-	}
-	c.t.Errorf("not granted in %v", patience)
+	c.t.crowdErrorf(store.ErrUnavailable, "not granted in %v", patience) // what keeps it out may be an operation that was not answered
 	return nil
 }

@@ -171,7 +171,7 @@ type side struct {
 func newDuel(t *testing.T, c Clocked, by *Sessioned, seed uint64, steps int, counts map[string]int) *duel {
 	t.Helper()
 	d := &duel{
-		t: t, c: c, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 0)), steps: steps, counts: counts,
+		t: t, c: c, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 0)), steps: steps, counts: counts, counted: maps.Clone(counts),
 		time: queue.Time{Clock: epoch, Wall: epoch},
 	}
 	if d.c2 = by; by != nil {
