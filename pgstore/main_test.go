@@ -8,13 +8,14 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/crowdtest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(workerEnv); url != "" {
+	if url := crowdtest.At(); url != "" {
 		if err := worker(url); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

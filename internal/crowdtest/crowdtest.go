@@ -13,10 +13,12 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/clock"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -25,27 +27,52 @@ const env = "HOLDFAST_TEST_CROWD_AT"
 // At is where the store of a process of the crowd is; empty: this is the test. TestMain asks, and calls Work in a process of the crowd.
 func At() string { return os.Getenv(env) }
 
-// A stay is what one process saw of a hold: from when to when it was sure to have it.
+// A stay is what one process saw of a hold: from when to when it was sure to have it, by the clock that all processes of the host share.
 type stay struct{ token, from, to int64 }
 
-// Work takes one name again and again until the test has seen enough, and prints its stays.
-func Work(s store.Store) error {
-	ttl := s.Describe().MinTTL
-	if os.Getpid()%2 == 0 { // on a busy machine the shortest expires for all before any of them is served
-		ttl *= 5
+// Stayed prints the stay of a process that had a lease from begin to now at most, and not for longer than until deadline, unless it is valid
+// still. It reports whether that was any time.
+func Stayed(token int64, begin time.Duration, deadline time.Time, valid func() bool) bool {
+	end := clock.Boot()
+	if !valid() {
+		end += min(0, time.Until(deadline))
 	}
-	locks, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
+	if end <= begin {
+		return false
 	}
-	defer locks.Close()
+	fmt.Println(token, int64(begin), int64(end))
+	return true
+}
+
+// UntilEnded returns a context that ends when the test has seen enough of this process.
+func UntilEnded() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		os.Stdin.Read(make([]byte, 1))
 		cancel()
 	}()
-	for ctx.Err() == nil {
-		lease, err := locks.Mutex("one").Lock(ctx)
+	return ctx
+}
+
+// Work takes one name again and again until the test has seen enough, as users do, and prints its stays. About half of the processes have the
+// shortest TTL there is: on a busy machine it expires for all before any of them is served.
+func Work(s store.Store) error {
+	ttl := s.Describe().MinTTL
+	if os.Getpid()%2 == 0 {
+		ttl *= 5
+	}
+	return ByLocker(UntilEnded(), s, ttl)
+}
+
+// ByLocker is Work with that TTL.
+func ByLocker(ctx context.Context, s store.Store, ttl time.Duration) error {
+	locks, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer locks.Close()
+	for n := 0; ctx.Err() == nil; n++ {
+		lease, err := locks.Mutex(Name).Lock(ctx)
 		if err != nil {
 			if ctx.Err() == nil && !errors.Is(err, holdfast.ErrUnavailable) {
 				return err
@@ -53,87 +80,123 @@ func Work(s store.Store) error {
 			continue
 		}
 		// The deadline is read at once: that of an expired lease is the instant at which it is read.
-		from, deadline := time.Now(), lease.Deadline()
+		begin, deadline := clock.Boot(), lease.Deadline()
 		had := lease.Valid()
-		time.Sleep(time.Millisecond)
-		to := time.Now()
-		if !lease.Valid() && deadline.Before(to) {
-			to = deadline
+		time.Sleep(time.Duration(n%7) * time.Millisecond)
+		if had {
+			Stayed(lease.Token(), begin, deadline, lease.Valid)
 		}
 		lease.Release()
-		if had && to.After(from) {
-			fmt.Println(lease.Token(), from.UnixNano(), to.UnixNano())
-		}
 	}
 	return nil
 }
 
-// Run has ten processes want one name of the store at that place, about half of them with the shortest TTL there is, for three seconds and
-// until they have had it a hundred times. HOLDFAST_TEST_CROWD_FOR is for how long instead; a minute shows more.
-func Run(t *testing.T, at string) {
+// Name is what they want.
+const Name = "hot"
+
+// A Crowd is the processes, and what they have seen.
+type Crowd struct {
+	t       *testing.T
+	at      string
+	lasts   time.Duration
+	begun   time.Time
+	reading sync.WaitGroup
+
+	mu  sync.Mutex
+	all []stay
+}
+
+// New returns a crowd without a process, at that place. It lasts for three seconds, or for HOLDFAST_TEST_CROWD_FOR; a minute shows more.
+func New(t *testing.T, at string) *Crowd {
 	t.Helper()
-	least, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD_FOR"), "3s"))
+	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("HOLDFAST_TEST_CROWD_FOR"), "3s"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var all []stay
-	var running sync.WaitGroup
-	var ends []func() error
-	for range 10 {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), env+"="+at)
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ends = append(ends, in.Close)
-		running.Go(func() {
-			for lines := bufio.NewScanner(out); lines.Scan(); {
-				var one stay
-				if _, err := fmt.Sscan(lines.Text(), &one.token, &one.from, &one.to); err != nil {
-					t.Errorf("%q: %v", lines.Text(), err)
-				}
-				mu.Lock()
-				all = append(all, one)
-				mu.Unlock()
-			}
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("a process of the crowd: %v", err)
-			}
-		})
+	return &Crowd{t: t, at: at, lasts: lasts, begun: time.Now()}
+}
+
+// Begin begins a process, and returns what ends it, or kills it.
+func (c *Crowd) Begin() (end func(kill bool)) {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env+"="+c.at)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
 	}
-	time.Sleep(least)
-	const enough = 100
-	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		mu.Lock()
-		n := len(all)
-		mu.Unlock()
-		if n >= enough {
-			break
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	var killed atomic.Bool
+	c.reading.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var one stay
+			if _, err := fmt.Sscan(lines.Text(), &one.token, &one.from, &one.to); err != nil {
+				c.t.Errorf("%q: %v", lines.Text(), err)
+			}
+			c.mu.Lock()
+			c.all = append(c.all, one)
+			c.mu.Unlock()
+		}
+		if err := cmd.Wait(); err != nil && !killed.Load() {
+			c.t.Errorf("a process of the crowd: %v", err)
+		}
+	})
+	return func(kill bool) {
+		if killed.Store(kill); kill {
+			cmd.Process.Kill()
+		}
+		in.Close()
+	}
+}
+
+// Had waits until that part of its time has passed and they have had the name so often, for so long at most.
+func (c *Crowd) Had(n int, part float64, patience time.Duration) {
+	c.t.Helper()
+	time.Sleep(time.Until(c.begun.Add(time.Duration(part * float64(c.lasts)))))
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		c.mu.Lock()
+		had := len(c.all)
+		c.mu.Unlock()
+		if had >= n {
+			return
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("they have had it %d times, want %d", n, enough)
-			break
+			c.t.Fatalf("after %v they have had it %d times, want %d", patience, had, n)
 		}
 	}
+}
+
+// Judge waits for the processes, which were ended: one held it at a time, and tokens grew.
+func (c *Crowd) Judge() {
+	c.t.Helper()
+	c.reading.Wait()
+	slices.SortFunc(c.all, func(a, b stay) int { return cmp.Compare(a.from, b.from) })
+	for i := 1; i < len(c.all); i++ {
+		if before, now := c.all[i-1], c.all[i]; now.from < before.to || now.token <= before.token {
+			c.t.Errorf("%+v and then %+v", before, now)
+		}
+	}
+	c.t.Logf("%d holds", len(c.all))
+}
+
+// Run has ten processes want the name until they have had it a hundred times.
+func Run(t *testing.T, at string, patience time.Duration) {
+	t.Helper()
+	c := New(t, at)
+	var ends []func(kill bool)
+	for range 10 {
+		ends = append(ends, c.Begin())
+	}
+	c.Had(100, 1, 10*patience)
 	for _, end := range ends {
-		end()
+		end(false)
 	}
-	running.Wait()
-	slices.SortFunc(all, func(a, b stay) int { return cmp.Compare(a.from, b.from) })
-	for i := 1; i < len(all); i++ {
-		if before, now := all[i-1], all[i]; now.from < before.to || now.token <= before.token {
-			t.Errorf("%+v and then %+v", before, now)
-		}
-	}
-	t.Logf("%d holds", len(all))
+	c.Judge()
 }
