@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 )
@@ -50,15 +51,8 @@ func free(t *testing.T, s *Store, name string) bool {
 	return a.Granted
 }
 
-// soon waits for something that must happen.
-func soon(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// soon waits for what must happen.
+var soon = testwait.Until
 
 // waiting waits until n entries of the name wait.
 func waiting(t *testing.T, s *Store, name string, n int) {

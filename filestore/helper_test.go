@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -65,14 +66,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// patience bounds every wait for something that must happen. A search for
-// mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
 // A helper is another process.
 type helper struct {

@@ -9,13 +9,13 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -57,14 +57,8 @@ var me = store.NewProcess()
 
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
-// patience bounds what is waited for. A search for mutants cannot wait that long
-// for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
 func TestStore(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/mongosim"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 )
 
 // The tests run on the server that HOLDFAST_TEST_MONGODB names; else on a mongod
@@ -105,15 +105,8 @@ func initiate(t testing.TB, addr string) {
 	})
 }
 
-// waitFor waits for what must come to be.
-func waitFor(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// waitFor waits for what must happen.
+var waitFor = testwait.Until
 
 // clientOf returns a client, closed when the test ends.
 func clientOf(t testing.TB, uri string) *mongo.Client {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/crowdtest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
@@ -85,30 +86,11 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-// patience bounds every waiting here. It is long because a loaded machine is no
-// failure; a search for mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	untilPast(t, 0, what, f)
-}
-
-// untilPast is until for something that cannot happen before a time has passed.
-func untilPast(t testing.TB, d time.Duration, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(d + patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", d+patience, what)
-		}
-	}
-}
+// until waits for what must happen, and untilPast for what cannot happen before a time has passed.
+var until, untilPast = testwait.Until, testwait.UntilPast
 
 var me = store.NewProcess()
 

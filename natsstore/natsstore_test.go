@@ -3,7 +3,6 @@ package natsstore
 import (
 	"context"
 	"flag"
-	"os"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -70,23 +70,11 @@ func closing(t testing.TB, s *Store) *Store {
 	return s
 }
 
-// patience bounds the waiting for what must happen.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// until waits for what must happen.
+var until = testwait.Until
 
 var me = store.NewProcess()
 

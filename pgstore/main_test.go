@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/crowdtest"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -35,8 +36,8 @@ var me = store.NewProcess()
 
 // What the tests share with those of package pgadvisory.
 var (
-	until, quiet  = pgtest.Until, pgtest.Quiet
-	patience      = pgtest.Patience
+	until, quiet  = testwait.Until, pgtest.Quiet
+	patience      = testwait.Patience
 	sharedAddr    = pgtest.Addr
 	poolOn, apart = pgtest.Pool, pgtest.Schema
 	eachTx        = pgtest.EachTx

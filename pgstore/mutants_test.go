@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
@@ -135,5 +136,5 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
 	all = append(all, brokenTable()...)
-	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=5000", pgtest.PatienceEnv+"=5s")
+	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), "HOLDFAST_TEST_STEPS=5000", testwait.PatienceEnv+"=5s")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -134,7 +135,7 @@ func holdsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	}
 	lasts = all[0].From.Add(all[0].TTL)
 	lost := false
-	pgtest.UntilPast(t, 2*ttl, "what was given back is free", func() bool { // its session keeps nothing else, and ends then
+	testwait.UntilPast(t, 2*ttl, "what was given back is free", func() bool { // its session keeps nothing else, and ends then
 		for _, r := range s.Renew(t.Context(), []store.Hold{stays, upgraded}) {
 			switch {
 			case r.Err == nil:
@@ -207,7 +208,7 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		return err == nil
 	}
 	until(t, "the server answers", func() bool { return asked(s.Ask(t.Context(), waits)) || lost })
-	pgtest.UntilPast(t, 2*ttl, "the position that was given up is gone", func() bool { // its session keeps nothing else, and ends then
+	testwait.UntilPast(t, 2*ttl, "the position that was given up is gone", func() bool { // its session keeps nothing else, and ends then
 		if a, err := s.Poll(t.Context(), waits); err == nil && a.From == 0 {
 			asked(s.Ask(t.Context(), waits))
 		} else {

@@ -81,7 +81,7 @@ func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error))
 // something is written by who gets it, also if it is there already.
 func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
 	t.Parallel()
-	client := clientOf(t, newCouple(t).primary.Addr, func(o *redis.Options) { o.ReadTimeout = 4 * patience }) // so a replica has that long
+	client := clientOf(t, newCouple(t).primary.Addr, func(o *redis.Options) { o.ReadTimeout = 4 * longAnswer }) // so a replica has that long
 	s := confirmed(t, client, 1)
 	g := newGiven(t, s)
 	g.release(t, s)

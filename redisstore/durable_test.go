@@ -19,7 +19,7 @@ import (
 func durable(t testing.TB, client redis.UniversalClient, replicas int) *Store {
 	t.Helper()
 	s := storeOn(t, client, &Options{Durable: true, Replicas: replicas})
-	s.confirmTime, s.syncTime = patience, patience // as far as the client itself waits: a busy disk takes long
+	s.confirmTime, s.syncTime = longAnswer, longAnswer // as far as the client itself waits: a busy disk takes long
 	t.Cleanup(func() { s.Close() })
 	return s
 }

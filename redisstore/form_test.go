@@ -222,7 +222,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	}
 	check := func(what, name string, want time.Duration) {
 		t.Helper()
-		if d := left(name); d <= want-patience || d > want+time.Second {
+		if d := left(name); d <= want-slack || d > want+time.Second {
 			t.Errorf("%s: the key lives for %v, want %v", what, d, want)
 		}
 	}
@@ -233,7 +233,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if d := left(c.Name); d <= retention-patience {
+	if d := left(c.Name); d <= retention-slack {
 		t.Errorf("released: the key lives for %v, want at least %v", d, retention)
 	}
 
@@ -262,7 +262,7 @@ func remembered(t *testing.T, s *Store, retention time.Duration) {
 	}
 	between := func(what string, least, most time.Duration) {
 		t.Helper()
-		if d := left(many.Name); d <= least-patience || d > most+time.Second {
+		if d := left(many.Name); d <= least-slack || d > most+time.Second {
 			t.Errorf("%s: the key lives for %v, want %v to %v", what, d, least, most)
 		}
 	}

@@ -34,7 +34,7 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 			direct := clientOf(t, server.Addr)
 			open, _ := clockedOn(t, user(t, server, "locks", rights(t)...), nil) // or the waiter would lapse, and had no memory to come again
 			s := open()
-			s.pingEvery = patience // nor is a message missed
+			s.pingEvery = longAnswer // nor is a message missed
 			notifications := make(chan store.Notification, 100)
 			if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 				t.Fatal(err)

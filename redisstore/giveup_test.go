@@ -61,7 +61,7 @@ func TestEachOfManyHoldersIsAsked(t *testing.T) {
 	for _, upgrades := range []bool{false, true} {
 		open, _ := clockedOn(t, clientOf(t, testserver.Redis(t).Addr), nil) // the one that waits does not lapse
 		s := open()
-		s.pingEvery = patience // all messages are of holders
+		s.pingEvery = longAnswer // all messages are of holders
 		var mu sync.Mutex
 		asked := map[store.ID]int{}
 		if err := s.Watch(t.Context(), me, func(n store.Notification) {

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/queue"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -67,24 +67,17 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-// patience bounds what is waited for. A search for mutants cannot wait that long
-// for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// longAnswer is how long what is tested waits for an answer of a server that stands still.
+var longAnswer = min(patience, 30*time.Second)
+
+// slack is by how much a time that was to last for an hour or more may have passed meanwhile.
+const slack = 30 * time.Second
+
+// until waits for what must happen.
+var until = testwait.Until
 
 var me = store.NewProcess()
 

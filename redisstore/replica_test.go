@@ -187,7 +187,7 @@ func TestATokenDropsOnlyIfTheRecordIsLostAndTheClockBehind(t *testing.T) {
 func confirmed(t testing.TB, client redis.UniversalClient, n int) *Store {
 	t.Helper()
 	s := storeOn(t, client, &Options{Replicas: n})
-	s.confirmTime = patience // as far as the client itself waits: a busy replica takes long
+	s.confirmTime = longAnswer // as far as the client itself waits: a busy replica takes long
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -311,7 +311,7 @@ func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 	c := newCouple(t)
 	for n, carries := range []bool{true, false} {
 		s := confirmed(t, clientOf(t, c.primary.Addr), n)
-		s.pingEvery = patience // the first message is the waiter's
+		s.pingEvery = longAnswer // the first message is the waiter's
 		notifications := make(chan store.Notification, 10)
 		p := store.NewProcess()
 		if err := s.Watch(t.Context(), p, func(h store.Notification) { notifications <- h }); err != nil {
@@ -384,7 +384,7 @@ func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	c.cut(t)
-	s := confirmed(t, clientOf(t, c.primary.Addr, func(o *redis.Options) { o.ReadTimeout = patience / 4 }), 1)
+	s := confirmed(t, clientOf(t, c.primary.Addr, func(o *redis.Options) { o.ReadTimeout = longAnswer / 4 }), 1)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := s.Ask(ctx, mutex("n"))

@@ -158,7 +158,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 	var lockers []*holdfast.Locker
 	for replicas := range 2 {
 		s := storeOn(t, clusterClient(t, masters), &Options{Replicas: replicas})
-		s.confirmTime = patience // as far as the client waits: they may be busy
+		s.confirmTime = longAnswer // as far as the client waits: they may be busy
 		lockers = append(lockers, lockerOn(t, s, ttl))
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -140,7 +140,7 @@ func TestAfterAFailOverThatLostASessionItsHoldsGoOn(t *testing.T) {
 				if !kept(t, s, h.Name) {
 					t.Errorf("no session keeps %q", h.Name)
 				}
-				if left := expires(t, s, h.Name); left < h.TTL-patience {
+				if left := expires(t, s, h.Name); left < h.TTL-slack {
 					t.Errorf("%q expires in %v", h.Name, left)
 				}
 			}

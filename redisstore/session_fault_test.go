@@ -150,7 +150,7 @@ func TestHoldsSurviveALostAnswerOfTheirSession(t *testing.T) {
 		t.Errorf("%d sessions, and %d before", n, before)
 	}
 	for _, h := range holds {
-		if left := expires(t, s, h.Name); !kept(t, s, h.Name) || left < ttl-patience {
+		if left := expires(t, s, h.Name); !kept(t, s, h.Name) || left < ttl-slack {
 			t.Errorf("%q expires in %v", h.Name, left)
 		}
 		if err := s.Release(t.Context(), h); err != nil {

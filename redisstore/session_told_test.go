@@ -144,12 +144,12 @@ func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
 			if h.Name == c.Name {
 				want += c.LockDelay
 			}
-			if d := s.client.PTTL(t.Context(), s.key(h.Name)).Val(); d < want-patience || d > want+time.Second {
+			if d := s.client.PTTL(t.Context(), s.key(h.Name)).Val(); d < want-slack || d > want+time.Second {
 				t.Errorf("%s: the key of %q lives for %v, want %v", what, h.Name, d, want)
 			}
 		}
 		for _, key := range sessionKeys(t, s) {
-			if d := s.client.PTTL(t.Context(), key).Val(); d < 2*sessionLife-patience || d > 2*sessionLife+time.Second {
+			if d := s.client.PTTL(t.Context(), key).Val(); d < 2*sessionLife-slack || d > 2*sessionLife+time.Second {
 				t.Errorf("%s: a session is kept for %v, want %v", what, d, 2*sessionLife)
 			}
 		}
@@ -238,11 +238,11 @@ func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 	if keys := sessionKeys(t, s); len(keys) != 1 || s.client.Del(t.Context(), keys...).Err() != nil {
 		t.Fatalf("the sessions are %q", keys)
 	}
-	if a := mustAsk(t, s, mutex(c.Name)); a.Granted || a.Until < c.LockDelay-patience || a.Until > c.LockDelay {
+	if a := mustAsk(t, s, mutex(c.Name)); a.Granted || a.Until < c.LockDelay-slack || a.Until > c.LockDelay {
 		t.Errorf("another: %+v, want it to wait for the delay", a)
 	}
 	want := c.LockDelay + o.TokenRetention
-	if d := s.client.PTTL(t.Context(), s.key(c.Name)).Val(); d < want-patience || d > want+time.Second {
+	if d := s.client.PTTL(t.Context(), s.key(c.Name)).Val(); d < want-slack || d > want+time.Second {
 		t.Errorf("the key lives for %v, want %v", d, want)
 	}
 }
@@ -264,7 +264,7 @@ func TestANameReleasedFromASessionIsKeptNoLonger(t *testing.T) {
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
-		if d := s.client.PTTL(t.Context(), s.key(h.Name)).Val(); d < o.TokenRetention-patience || d > o.TokenRetention {
+		if d := s.client.PTTL(t.Context(), s.key(h.Name)).Val(); d < o.TokenRetention-slack || d > o.TokenRetention {
 			t.Errorf("the key of %q lives for %v, want %v", h.Name, d, o.TokenRetention)
 		}
 	}

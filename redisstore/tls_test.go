@@ -90,7 +90,7 @@ func overTLSAll(t *testing.T, url, instead string) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.pingEvery = patience // or one that is late would be missed
+	s.pingEvery = longAnswer // or one that is late would be missed
 	notifications := make(chan store.Notification, 100)
 	until(t, url+": a mailbox is open", func() bool {
 		err = s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h })

@@ -19,7 +19,7 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 	p := newProxy(t, server.Addr)
 	s := storeOn(t, clientOf(t, p.addr), nil)
 	defer s.Close()
-	s.pingEvery = patience // it is opened again where its connection has ended, and not for want of an answer
+	s.pingEvery = longAnswer // it is opened again where its connection has ended, and not for want of an answer
 	notifications := make(chan store.Notification, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)

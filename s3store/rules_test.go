@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record/object"
 	"github.com/holdfast-go/holdfast/store/storetest"
@@ -150,7 +151,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	if _, err := New(nil, "bucket", nil); !errors.Is(err, store.ErrInvalid) {
 		t.Errorf("no client: %v, want ErrInvalid", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Patience)
 	defer cancel()
 	if _, err := s.Ask(ctx, ok); err == nil || store.Definite(err) {
 		t.Errorf("with no server there: %v, want it indeterminate", err)

@@ -3,15 +3,14 @@ package s3store
 import (
 	"context"
 	"flag"
-	"os"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -57,22 +56,7 @@ func closing(t testing.TB, s *Store) *Store {
 	return s
 }
 
-// patience bounds the waiting for what must happen.
-var testPatience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
-
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(testPatience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", testPatience, what)
-		}
-	}
-}
+// until waits for what must happen.
+var until = testwait.Until
 
 var me = store.NewProcess()

@@ -8,7 +8,6 @@ import (
 	"flag"
 	"io"
 	"net"
-	"os"
 	"reflect"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -60,23 +60,10 @@ func connOf(t testing.TB, addr string) *zk.Conn {
 }
 
 // patience is how long a test waits for what must happen.
-var patience = 30 * time.Second
+var patience = testwait.Patience
 
-func init() {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		patience = d
-	}
-}
-
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// until waits for what must happen.
+var until = testwait.Until
 
 var me = store.NewProcess()
 

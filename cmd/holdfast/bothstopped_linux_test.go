@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
 // A halt stops both our processes and nothing else, and returns what lets them
@@ -34,82 +36,64 @@ func stopBoth(s *underway) func() {
 // freezeBoth freezes both in a cgroup of their own.
 func freezeBoth(s *underway) func() {
 	s.t.Helper()
-	return freeze(s, newCgroup(s.t, "cgroup2", "0::", ""), "cgroup.freeze", "1", "0")
+	return freeze(s, newCgroup(s.t, 2))
 }
 
 // freezeBothV1 does so by the freezer of version 1, in which a frozen process
 // cannot even be killed.
 func freezeBothV1(s *underway) func() {
 	s.t.Helper()
-	return freeze(s, newCgroup(s.t, "cgroup", ":freezer:", "freezer"), "freezer.state", "FROZEN", "THAWED")
+	return freeze(s, newCgroup(s.t, 1))
 }
 
 // stopBothInV1 stops both where they could have been frozen as well.
 func stopBothInV1(s *underway) func() {
 	s.t.Helper()
-	freeze(s, newCgroup(s.t, "cgroup", ":freezer:", "freezer"), "freezer.state", "THAWED", "THAWED")
+	into(s, newCgroup(s.t, 1))
 	return stopBoth(s)
 }
 
-func freeze(s *underway, dir, file, on, off string) func() {
+func freeze(s *underway, g *testserver.Cgroup) func() {
 	s.t.Helper()
-	s.inHand()
-	set := func(file, value string) error { return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600) }
-	s.t.Cleanup(func() { set(file, off) }) // what is killed at the end of the test goes only then
-	for _, pid := range []int{s.front(), s.engine()} {
-		if err := set("cgroup.procs", fmt.Sprint(pid)); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	if err := set(file, on); err != nil {
+	into(s, g)
+	if err := g.Freeze(); err != nil {
 		s.t.Fatal(err)
 	}
 	return func() {
-		if err := set(file, off); err != nil {
+		if err := g.Thaw(); err != nil {
 			s.t.Error(err)
 		}
 	}
 }
 
-// newCgroup makes a cgroup below our own, in the first mounted hierarchy of the
-// kind. line is what our own line in /proc/self/cgroup contains.
-func newCgroup(t *testing.T, kind, line, option string) (dir string) {
+// into puts both our processes into the cgroup.
+func into(s *underway, g *testserver.Cgroup) {
+	s.t.Helper()
+	s.inHand()
+	for _, pid := range []int{s.front(), s.engine()} {
+		if err := g.Take(pid); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// newCgroup makes a cgroup, which is thawed and removed at the end of the test: what is killed then goes only if it is thawed.
+func newCgroup(t *testing.T, version int) *testserver.Cgroup {
 	t.Helper()
-	mounts, err := os.ReadFile("/proc/self/mounts")
+	g, err := testserver.NewCgroup(version)
 	if err != nil {
-		t.Fatal(err)
+		t.Skip(err)
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var below string
-	for l := range strings.Lines(string(own)) {
-		if _, after, ok := strings.Cut(strings.TrimSpace(l), line); ok {
-			below = after
-		}
-	}
-	for l := range strings.Lines(string(mounts)) {
-		f := strings.Fields(l)
-		if f[2] != kind || option != "" && !strings.Contains(","+f[3]+",", ","+option+",") {
-			continue
-		}
-		dir, err = os.MkdirTemp(filepath.Join(f[1], below), "holdfast-test-")
-		if err == nil {
-			t.Cleanup(func() {
-				soon(t, "the cgroup is empty", func() bool { return unix.Rmdir(dir) == nil })
-			})
-			return dir
-		}
-	}
-	t.Skipf("no %s can be made here: %v", strings.TrimSpace(kind+" "+option), err)
-	return ""
+	t.Cleanup(func() {
+		soon(t, "the cgroup is empty", func() bool { return g.Thaw() == nil && g.Remove() == nil })
+	})
+	return g
 }
 
 // stoppedTTL leaves the kernel half a second: on a starved machine a process takes a
 // while to die, and the engine has to before the command is killed. With -k 0.1 a
-// lease that is renewed outlives a machine that stands still for seven seconds.
-const stoppedTTL = "12"
+// lease that is renewed outlives a machine that stands still for fifteen seconds.
+const stoppedTTL = "24"
 
 var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
 

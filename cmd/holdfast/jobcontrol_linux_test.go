@@ -13,7 +13,7 @@ import (
 func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("holdfast run x --ttl 12 -k 0.1 -- " + untilOut + "\n")
+	s.types("holdfast run x --ttl 24 -k 0.1 -- " + untilOut + "\n")
 	s.expect("running")
 	s.stops()
 	front, engine, command := s.job()
@@ -23,7 +23,7 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	s.types("echo our''s\n")
 	s.expect("ours")
 	s.touch("out")
-	s.types("holdfast run x -w 13 -- true; echo c''ode $?\n") // longer than the TTL
+	s.types("holdfast run x -w 25 -- true; echo c''ode $?\n") // longer than the TTL
 	s.expect("code 75")
 	s.types("fg\n")
 	s.expect("done")

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// lastingTTL is one that a machine which stalls for six seconds ends for nobody,
+	// lastingTTL is one that a machine which stalls for fourteen seconds ends for nobody,
 	// and longerThanTTL longer.
-	lastingTTL, longerThanTTL = "12", "13"
+	lastingTTL, longerThanTTL = "24", "25"
 	// politeTTL leaves such a machine time to end a command by TERM before it is
 	// killed: a third of the TTL.
-	politeTTL = "24"
+	politeTTL = "48"
 )
 
 // A cable is a way to a server that can be cut: then nothing passes, and nobody

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 )
 
 // An underway is a `holdfast run` of a test, as others see it.
@@ -194,15 +195,8 @@ func (s *underway) nothingLeft() {
 	}
 }
 
-func soon(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end, pause := time.Now().Add(patience), 2*time.Millisecond; !f(); time.Sleep(pause) {
-		pause = min(pause*5/4, 30*time.Millisecond) // to look through /proc is work
-		if time.Now().After(end) {
-			t.Fatalf("not after %v: %s", patience, what)
-		}
-	}
-}
+// soon waits for what must happen.
+var soon = testwait.Until
 
 // runState is the state of the process as /proc has it: R, S, T, Z …
 func runState(pid int) string { return testserver.State("/proc/" + strconv.Itoa(pid) + "/stat") }

@@ -3,24 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/memstore"
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// patience bounds every waiting here. It is long because a loaded machine is no
-// failure; a search for mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 3 * time.Minute
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
 // silentRelease is a store that does not answer who gives a hold back.
 type silentRelease struct {

@@ -54,7 +54,7 @@ func (s *shell) left(code int) {
 func TestTopOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := newTopTerminal(t, 60)
-	holder := exec.Command("holdfast", "run", "nightly", "--store", storeIn(s.dir), "--ttl", "9", "--note", "ask-for-Anna", "--", "sleep", "1000")
+	holder := exec.Command("holdfast", "run", "nightly", "--store", storeIn(s.dir), "--ttl", "24", "--note", "ask-for-Anna", "--", "sleep", "1000")
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,10 @@ package objecttest
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/object"
@@ -93,23 +93,11 @@ func (s *Subject) ready(t testing.TB, place string) *Process {
 	return p
 }
 
-// patience bounds the waiting for what must happen.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// until waits for what must happen.
+var until = testwait.Until
 
 // A patient store has no sessions that end while the machine stalls for a while.
 type patient struct{ *record.Store }

@@ -2,13 +2,16 @@
 // says what gotestsum cannot: whether a test was skipped that had to run, and
 // whether a package or a module was left out.
 //
-//	go run ./internal/runtests [-strict] [-packages PATTERN] [-m DIR[=MODFILE]]... -- [go test flags]
+//	go run ./internal/runtests [-strict] [-freeze PAUSE] [-packages PATTERN] [-m DIR[=MODFILE]]... -- [go test flags]
 //
 // The modules of the workspace are tested together, each -m by itself, and with another go.mod where one is named.
 // -packages tests these alone of the workspace. With -strict a skip that
 // is not on the list in skips.go is a failure: a test
 // that did not run for want of a server has proved nothing. Whatever failed
 // makes the exit status 1, and nothing is run again.
+//
+// With -freeze all processes of the tests, servers as well, stand still for 8 to 14 seconds now and then, as on a
+// machine that does: a test that fails only then needs luck. It takes Linux, and cgroups of version 2 that we may make.
 package main
 
 import (
@@ -27,6 +30,7 @@ func main() {
 	dir := flag.String("json", ".tests", "`DIR` in which each event is kept, in a file for the workspace and for each module")
 	root := flag.String("root", ".", "`DIR` of the workspace, if there is one: of each module below it the tests must be run; empty: test no workspace")
 	packages := flag.String("packages", workspace, "`PATTERN` of the packages of the workspace to test")
+	freeze := flag.Duration("freeze", 0, "have all processes of the tests stand still now and then, with such a pause between on average")
 	tools := flag.String("tools", "internal/tools", "`DIR` of the module that has gotestsum")
 	var apart []string
 	flag.Func("m", "`DIR` of a module beside the workspace whose tests to run; DIR=MODFILE: with that file as its go.mod; may be repeated", func(dir string) error {
@@ -49,11 +53,20 @@ func main() {
 	if err != nil {
 		failed(err)
 	}
+	runs, ended := (*exec.Cmd).Run, func() {}
+	if *freeze > 0 {
+		f, err := newFreezer(*freeze, os.Stdout)
+		if err != nil {
+			failed(err)
+		}
+		runs, ended = f.run, f.close
+	}
 	var results []*result
 	for _, g := range groups {
-		run := gotestsum{program: program, format: *format, events: filepath.Join(*dir, g.file()), out: os.Stdout}
+		run := gotestsum{program: program, format: *format, events: filepath.Join(*dir, g.file()), out: os.Stdout, run: runs}
 		results = append(results, run.tests(g, flag.Args()))
 	}
+	ended()
 	results[0].failures = append(results[0].failures, left...)
 	if !report(os.Stdout, *strict, results...) {
 		os.Exit(1)
@@ -174,6 +187,7 @@ type gotestsum struct {
 	format  string
 	events  string // file for what go test -json prints
 	out     *os.File
+	run     func(*exec.Cmd) error
 }
 
 // tests runs all tests of the group, and reads what came of them.
@@ -186,7 +200,7 @@ func (s *gotestsum) tests(g *group, flags []string) *result {
 	cmd := exec.Command(s.program, append(own, test...)...)
 	cmd.Env = append(os.Environ(), g.env...)
 	cmd.Stdout, cmd.Stderr = s.out, s.out
-	ended := cmd.Run()
+	ended := s.run(cmd)
 	r, err := read(s.events)
 	if err != nil {
 		r.failures = append(r.failures, fmt.Sprintf("tests in %s: %v", g.dir, err))

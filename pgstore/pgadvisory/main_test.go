@@ -7,6 +7,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
@@ -17,8 +18,8 @@ func TestMain(m *testing.M) {
 
 // What the tests share with those of package pgstore.
 var (
-	until, quiet  = pgtest.Until, pgtest.Quiet
-	patience      = pgtest.Patience
+	until, quiet  = testwait.Until, pgtest.Quiet
+	patience      = testwait.Patience
 	sharedAddr    = pgtest.Addr
 	poolOn, apart = pgtest.Pool, pgtest.Schema
 	eachTx        = pgtest.EachTx

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
@@ -44,5 +45,5 @@ func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore/pgadvisory", Test: "Test" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
-	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), pgtest.PatienceEnv+"=5s")
+	mutant.Catch(t, all, pgtest.AddrEnv+"="+sharedAddr(t), testwait.PatienceEnv+"=5s")
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/mutant"
-	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 )
 
 // The guard on pgx with one thing wrong fails a test.
@@ -26,5 +26,5 @@ func TestTheTestsCatchEachMutantOfTheGuardOnPgx(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore/pgxguard", Test: "TestGuard_" + m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
-	mutant.Catch(t, all, pgtest.PatienceEnv+"=5s")
+	mutant.Catch(t, all, testwait.PatienceEnv+"=5s")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/guard"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/memstore"
-	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 	"github.com/holdfast-go/holdfast/pgstore/pgxguard"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -83,14 +83,14 @@ func closed(t testing.TB, pool *pgxpool.Pool) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(pgtest.Patience):
-		t.Errorf("after %v a connection is not given back", pgtest.Patience)
+	case <-time.After(testwait.Patience):
+		t.Errorf("after %v a connection is not given back", testwait.Patience)
 	}
 }
 
 func who(t testing.TB, pool *pgxpool.Pool) (who string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Patience)
 	defer cancel()
 	fine(t, pool.QueryRow(ctx, "SELECT who FROM account").Scan(&who))
 	return who
@@ -105,7 +105,7 @@ func set(who string) func(context.Context, pgx.Tx) error {
 
 func do(t testing.TB, pool *pgxpool.Pool, l guard.Lease, fn func(context.Context, pgx.Tx) error) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), pgtest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testwait.Patience)
 	defer cancel()
 	return pgxguard.Do(ctx, pool, pgx.TxOptions{}, l, fn)
 }
@@ -197,7 +197,7 @@ func TestGuard_OnPgxAFrozenServerEndsARollback(t *testing.T) {
 		if err != wrong {
 			t.Error(err)
 		}
-	case <-time.After(pgtest.Patience):
+	case <-time.After(testwait.Patience):
 		t.Error("it waits for the server")
 	}
 }

@@ -26,7 +26,7 @@ func byNode(t *testing.T, err error) (count string, failed map[string]error) {
 // Whether a node hangs or its port is closed: the error has its address and the cause.
 func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	t.Parallel()
-	servers, s := nodes(t, 3, Options{Timeout: patience})
+	servers, s := nodes(t, 3, Options{Timeout: longAnswer})
 	servers[0].Freeze()
 	servers[2].Freeze()
 	c := mutex("x")
@@ -44,7 +44,7 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	servers[0].Thaw()
 	servers[2].Thaw()
 
-	away, err := New(clientsOf(t, servers[0].Addr, testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: patience})
+	away, err := New(clientsOf(t, servers[0].Addr, testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 // Two of three decide that there are too few, and the third is named all the same.
 func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
 	t.Parallel()
-	s, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: patience})
+	s, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
 // A node that only has to let time pass is not named beside the time.
 func TestYoungNodesAreReportedByTheirTime(t *testing.T) {
 	t.Parallel()
-	young, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.Redis(t).Addr, testserver.Redis(t).Addr), &Options{Timeout: patience})
+	young, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.Redis(t).Addr, testserver.Redis(t).Addr), &Options{Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}

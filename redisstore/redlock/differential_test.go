@@ -37,7 +37,7 @@ func TestTheMajorityAnswersAsTheModel(t *testing.T) {
 				addrs[i] = fmt.Sprint("127.0.0.1:", i+1)
 			}
 			o := apart()
-			o.Timeout = patience
+			o.Timeout = longAnswer
 			for range 3 {
 				s, err := newStore(clientsOf(t, addrs...), o, func() int64 { return d.now })
 				if err != nil {

@@ -242,7 +242,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	for range 3 {
 		addrs = append(addrs, testserver.Redis(t).Addr)
 	}
-	young, err := New(clientsOf(t, addrs...), &Options{Prefix: "young:", Timeout: patience})
+	young, err := New(clientsOf(t, addrs...), &Options{Prefix: "young:", Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	if !errors.Is(err, store.ErrUnavailable) || store.Definite(err) || !strings.Contains(err.Error(), "enough nodes may grant again in ") || !strings.Contains(err.Error(), addrs[0]) {
 		t.Errorf("nodes just started: %v", err)
 	}
-	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 2 * time.Second, Timeout: patience})
+	s, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 2 * time.Second, Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
 
 	// Another client, with another maximum.
-	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second, Timeout: patience})
+	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second, Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,10 +271,10 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	}
 	// Whoever says so may use them at once.
 	fresh := testserver.Redis(t).Addr
-	if err := Trust(t.Context(), clientsOf(t, fresh), &Options{Timeout: patience}); err != nil {
+	if err := Trust(t.Context(), clientsOf(t, fresh), &Options{Timeout: longAnswer}); err != nil {
 		t.Fatal(err)
 	}
-	s1, err := New(clientsOf(t, fresh), &Options{Timeout: patience})
+	s1, err := New(clientsOf(t, fresh), &Options{Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestARightThatAScriptLacksIsDenied(t *testing.T) {
 func TestAGrantSlowerThanItsTTLIsReleased(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3} {
-		servers, s := nodes(t, n, Options{Timeout: patience})
+		servers, s := nodes(t, n, Options{Timeout: longAnswer})
 		free(t, s, "x") // so that there is a newest token
 		c := mutex("x")
 		c.TTL, c.PositionTTL = 300*time.Millisecond, 300*time.Millisecond

@@ -27,7 +27,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 				if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks", "reset", "on", ">secret"}, rights(t)...)...).Err(); err != nil {
 					t.Fatal(err)
 				}
-				c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: patience, ReadTimeout: patience})
+				c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: longAnswer, ReadTimeout: longAnswer})
 				t.Cleanup(func() { c.Close() })
 				admins, clients = append(admins, admin), append(clients, c)
 			}

@@ -29,7 +29,7 @@ func TestALeaseOutlivesTheNodesThatGrantedIt(t *testing.T) {
 
 func outlives(t *testing.T, n int, missed string) {
 	const names = 20
-	servers, s := nodes(t, n, Options{Timeout: patience})
+	servers, s := nodes(t, n, Options{Timeout: longAnswer})
 	first, last := servers[:n/2], servers[n-n/2:]
 	each := func(some []*testserver.Server, do func(*testserver.Server)) {
 		for _, server := range some {

@@ -30,7 +30,7 @@ func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	d := &compared{T: t, rng: rand.New(rand.NewPCG(seed, 0)), now: 1_700_000_000_000_000, seen: map[string]int{}}
 	d.client = clientsOf(t, testserver.Redis(t).Addr)[0]
 	o := apart()
-	o.Timeout = patience
+	o.Timeout = longAnswer
 	var err error
 	if d.s, err = newStore([]*redis.Client{d.client}, o, func() int64 { return d.now }); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -26,15 +27,8 @@ func nodes(t *testing.T, n int, o Options) ([]*testserver.Server, *Store) {
 	return servers, s
 }
 
-// until polls for something that must happen.
-func until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", patience, what)
-		}
-	}
-}
+// until waits for what must happen.
+var until = testwait.Until
 
 // holdOnAll is a hold for which each node has given its vote. One that was asked late, by a
 // busy machine, gives none before a renewal: until then it is not there to be lost.

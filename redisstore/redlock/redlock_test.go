@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
@@ -30,7 +31,7 @@ func clientsOf(t testing.TB, addrs ...string) []*redis.Client {
 	t.Helper()
 	all := make([]*redis.Client, len(addrs))
 	for i, addr := range addrs {
-		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: patience, ReadTimeout: patience})
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: longAnswer, ReadTimeout: longAnswer})
 		t.Cleanup(func() { c.Close() })
 		all[i] = c
 	}
@@ -44,11 +45,11 @@ func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().Str
 // nothing, young as they are, and waits long for them: the machine is loaded.
 func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
 	t.Helper()
-	with := Options{Timeout: patience}
+	with := Options{Timeout: longAnswer}
 	if o != nil {
 		with = *o
 		if with.Timeout == 0 {
-			with.Timeout = patience
+			with.Timeout = longAnswer
 		}
 	}
 	s, err := New(clients, &with)
@@ -60,14 +61,11 @@ func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
 	return s
 }
 
-// patience bounds every waiting here. It is long because a loaded machine is no
-// failure; a search for mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
+
+// longAnswer is how long what is tested waits for an answer of a server that stands still.
+var longAnswer = min(patience, 30*time.Second)
 
 var me = store.NewProcess()
 
@@ -162,7 +160,7 @@ func TestStore(t *testing.T) {
 		if err := admin.Do(t.Context(), append([]any{"ACL", "SETUSER", "locks", "reset", "on", ">secret"}, rights(t)...)...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: patience, ReadTimeout: patience})
+		c := redis.NewClient(&redis.Options{Addr: addr, Username: "locks", Password: "secret", MaxRetries: -1, DialTimeout: longAnswer, ReadTimeout: longAnswer})
 		t.Cleanup(func() { c.Close() })
 		clients, admins = append(clients, c), append(admins, admin)
 	}

@@ -28,7 +28,7 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			servers, s := nodes(t, 3, Options{})
-			s.straggle = patience // with two nodes left each of them is needed, however slow
+			s.straggle = longAnswer // with two nodes left each of them is needed, however slow
 			admin := clientsOf(t, servers[2].Addr)[0]
 			commands := func() int {
 				t.Helper()
@@ -93,7 +93,7 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: time.Hour})
-	s.straggle = patience
+	s.straggle = longAnswer
 	admin, n := clientsOf(t, servers[2].Addr)[0], s.nodes[2]
 	asks := func() int {
 		t.Helper()

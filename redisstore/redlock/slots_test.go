@@ -165,7 +165,7 @@ func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
 // A majority decides nothing of a slot: the fourth is waited for.
 func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 	t.Parallel()
-	servers, s := nodes(t, 5, Options{Timeout: patience})
+	servers, s := nodes(t, 5, Options{Timeout: longAnswer})
 	// So that there is a newest token on each: the slow node would find the number too small. A node that
 	// was not in use yet, or was passed over as late, has none, and is asked again.
 	allUp(t, s)

@@ -58,10 +58,10 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 			nodes = append(nodes, "rediss://"+testserver.RedisTLS(t, cert, server))
 		}
 	}
-	if err := Trust(t.Context(), clientsOf(t, plain...), &Options{Timeout: patience}); err != nil {
+	if err := Trust(t.Context(), clientsOf(t, plain...), &Options{Timeout: longAnswer}); err != nil {
 		t.Fatal(err)
 	}
-	url := "redlock:" + strings.Join(nodes, ",") + "?timeout=" + patience.String()
+	url := "redlock:" + strings.Join(nodes, ",") + "?timeout=" + longAnswer.String()
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
 	cmd.Env = append(os.Environ(), "HOLDFAST_TEST_TLS="+url, "SSL_CERT_FILE="+cert.File)
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -36,7 +36,7 @@ func thawedAfter(t *testing.T, s *Store, freeze, thaw func(), f func()) (thawed 
 
 func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 	t.Parallel()
-	servers, s := nodes(t, 3, Options{Timeout: patience})
+	servers, s := nodes(t, 3, Options{Timeout: longAnswer})
 	freeze := func() {
 		for _, server := range servers {
 			server.Freeze()
@@ -97,7 +97,7 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 func TestANotificationNeverCarriesAToken(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
-	s.straggle = patience // a node that has freed it, and stands still, is waited for
+	s.straggle = longAnswer // a node that has freed it, and stands still, is waited for
 	notifications := make(chan store.Notification, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func TestAWatcherIsNotifiedAgainOnceAllNodesHadTime(t *testing.T) {
 		stop, err = s.WatchName(t.Context(), "n", func() { n.Add(1) })
 		return err == nil
 	})
-	s.timeout = patience
+	s.timeout = longAnswer
 	defer stop()
 	until(t, "each node is watched", func() bool {
 		for _, node := range s.nodes {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "48") // most of them wait most of the time
-	record.PatientForTest(patience)
+	record.PatientForTest(30 * time.Second)
 	goleak.VerifyTestMain(m)
 }
 

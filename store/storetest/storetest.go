@@ -31,11 +31,11 @@ package storetest
 
 import (
 	"context"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -167,14 +167,8 @@ func checkDescription(t *testing.T, d store.Description) {
 	}
 }
 
-// patience bounds every wait for something that must happen. A test that finds
-// mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
 // A trial is one subtest: a backing, the clients that it opened, and the
 // durations that suit the store.

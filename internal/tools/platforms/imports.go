@@ -92,15 +92,15 @@ var rooms = []room{
 	{[]string{"cmd/holdfast/internal/front"}, []string{"internal/clock", sys}},                                          // it knows no store
 
 	// What only tests use, and the bench.
-	{[]string{"store/storetest"}, []string{"", "store", "store/queue"}},
+	{[]string{"store/storetest"}, []string{"", "store", "store/queue", "internal/testwait"}},
 	{[]string{"store/storetest/contain"}, []string{"store", sys}},
-	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest"}},
+	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest", "internal/testwait"}},
 	{[]string{"internal/crowdtest"}, []string{"", "store", "internal/clock"}},
-	{[]string{"internal/objecttest"}, []string{"", "store", "store/session", "store/record", "store/record/object", "store/record/recordtest", "store/storetest"}},
+	{[]string{"internal/objecttest"}, []string{"", "store", "store/session", "store/record", "store/record/object", "store/record/recordtest", "store/storetest", "internal/testwait"}},
 	{[]string{"internal/mongosim"}, []string{"go.mongodb.org/mongo-driver/v2/bson"}},
 	{[]string{"internal/testserver"}, []string{sys}},
 	{[]string{"internal/runtests", "internal/tested"}, []string{"internal/testserver"}},
-	{[]string{"internal/otherprocess"}, nil},
+	{[]string{"internal/otherprocess", "internal/testwait"}, nil},
 	{[]string{"internal/mutant"}, []string{"internal/testserver"}},
 	{[]string{"pgstore/internal/pgtest"}, []string{pgx, "store", "internal/testserver"}},
 }

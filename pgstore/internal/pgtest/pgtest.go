@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,12 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-const (
-	// AddrEnv has the address of the server that a test shares with who started it.
-	AddrEnv = "HOLDFAST_TEST_POSTGRES"
-	// PatienceEnv has for how long a test waits for what must happen.
-	PatienceEnv = "HOLDFAST_TEST_PATIENCE"
-)
+// AddrEnv is the environment variable with the address of the server that a test shares with who started it.
+const AddrEnv = "HOLDFAST_TEST_POSTGRES"
 
 // Addr is the address of a server that tests share.
 func Addr(t testing.TB) string {
@@ -31,31 +26,6 @@ func Addr(t testing.TB) string {
 		return addr
 	}
 	return testserver.SharedPostgres(t)
-}
-
-// Patience is how long something that must happen is waited for; mutants, of
-// which it does not, have less.
-var Patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv(PatienceEnv)); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
-
-// Until polls for something that must happen.
-func Until(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	UntilPast(t, 0, what, f)
-}
-
-// UntilPast is Until for something that cannot happen before a time has passed.
-func UntilPast(t testing.TB, d time.Duration, what string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(d + Patience); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", d+Patience, what)
-		}
-	}
 }
 
 // Quiet is a log that is shown if the test fails: servers of tests do not wait

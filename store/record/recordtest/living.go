@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -43,7 +44,7 @@ func (t *trial) end(b record.Backend, id session.ID) {
 // lapsed waits until a session has ended by itself.
 func (t *trial) lapsed(b record.Backend, id session.ID, ttl time.Duration) {
 	t.Helper()
-	t.untilWithin(patience+2*max(ttl, t.sessions.MinTTL), "a session that nobody renews has ended", func() bool { return t.left(b, id) <= 0 })
+	testwait.UntilPast(t, 2*max(ttl, t.sessions.MinTTL), "a session that nobody renews has ended", func() bool { return t.left(b, id) <= 0 })
 }
 
 // short is for sessions that are to end: long enough to be distinguished from
@@ -345,7 +346,7 @@ func callsCounted(t *trial) {
 func callDoesNotRenew(t *trial) {
 	a, b := t.open(), t.open()
 	id, _, lasts := t.beginShort(a)
-	t.untilWithin(patience+2*t.short(), "a session that is called and not renewed ends", func() bool {
+	testwait.UntilPast(t, 2*t.short(), "a session that is called and not renewed ends", func() bool {
 		t.called(b, id)
 		time.Sleep(lasts / 10)
 		return t.left(b, id) <= 0

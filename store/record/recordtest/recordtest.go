@@ -16,10 +16,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -184,14 +184,8 @@ func (p *promise) skips(s Subject, traits record.Traits, sessions session.Traits
 	return ""
 }
 
-// patience bounds every wait for something that must happen. A test that finds
-// mutants cannot wait that long for each of them.
-var patience = func() time.Duration {
-	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_PATIENCE")); err == nil {
-		return d
-	}
-	return 30 * time.Second
-}()
+// patience is how long a test waits for what must happen.
+var patience = testwait.Patience
 
 // moment is for how long a test watches that something does not happen. It proves nothing, and
 // a right backend passes however long it is.
@@ -247,18 +241,7 @@ func newSession() (id session.ID) {
 // until waits for what must happen.
 func (t *trial) until(what string, f func() bool) {
 	t.Helper()
-	t.untilWithin(patience, what, f)
-}
-
-func (t *trial) untilWithin(within time.Duration, what string, f func() bool) {
-	t.Helper()
-	pause := time.Millisecond
-	for deadline := time.Now().Add(within); !f(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v still not: %s", within, what)
-		}
-		pause = min(pause*3/2, 20*time.Millisecond)
-	}
+	testwait.Until(t, what, f)
 }
 
 // unanswered runs f with a context that ends once the link has kept something from its end. f's
