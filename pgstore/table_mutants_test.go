@@ -81,6 +81,7 @@ var tableMutants = []struct {
 	{"what is freed is kept back", same, []mutant.Edit{mutant.At("pg-freed-delay", mutant.Line("CASE WHEN m.m AND $5::boolean AND false THEN 0 ELSE e.delay END AS delay,"))}},
 	{"what is freed is broken again", promise + "a_hold_broken_now_is_listed_until_it_is_given_back", []mutant.Edit{mutant.At("pg-freed-broken-twice", mutant.Delete())}},
 	{"what is freed is given back as a hold", freed + "beside", []mutant.Edit{mutant.At("pg-freed-given-back", mutant.Delete())}},
+	{"what is freed stays when it is given back", "TestAFreedHoldThatIsGivenBackIsDroppedThoughTheClockHasGoneBack", []mutant.Edit{mutant.At("pg-freed-given-back-dropped", mutant.Line("false AS gone,"))}},
 	{"what is freed is given back as a hold alone", freed + "alone", []mutant.Edit{mutant.At("pg-release-fast-freed", mutant.Delete())}},
 	{"what is freed is given back as a hold before the next", freed + "next", []mutant.Edit{mutant.At("pg-release-next-freed", mutant.Delete())}},
 	{"what is freed is given back as a hold with others", freed + "with_others", []mutant.Edit{mutant.At("pg-release-all-freed", mutant.Delete())}},

@@ -167,3 +167,26 @@ func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
 		t.Errorf("broken now, and there is %+v", st.Entries)
 	}
 }
+
+// Found by the comparison, with the seed 2695761801: it stayed until its grant was over, as other holds do.
+func TestAFreedHoldThatIsGivenBackIsDroppedThoughTheClockHasGoneBack(t *testing.T) {
+	t.Parallel()
+	addr := sharedAddr(t)
+	now := time.Now().UnixMicro()
+	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h := mustHold(t, s, mutex("n"))
+	if err := s.BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Now: true}); err != nil {
+		t.Fatal(err)
+	}
+	now -= time.Second.Microseconds()
+	if err := s.Release(t.Context(), h); !errors.Is(err, store.ErrLost) {
+		t.Errorf("the release of a freed hold: %v, want %v", err, store.ErrLost)
+	}
+	if st := state(t, s, "n"); len(st.Entries) != 0 {
+		t.Errorf("it is there still: %+v", st)
+	}
+}

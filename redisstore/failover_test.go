@@ -40,13 +40,18 @@ func hold(t *testing.T, here, there *holdfast.Locker, ttl time.Duration, names .
 		h.leases = append(h.leases, l)
 	}
 	go func() {
-		l, err := there.Mutex(names[0]).Lock(t.Context())
-		if err != nil {
-			t.Error("the waiter:", err)
-			close(h.waiter)
-			return
+		for begun := time.Now(); ; {
+			l, err := there.Mutex(names[0]).Lock(t.Context())
+			switch {
+			case err == nil:
+				h.waiter <- l
+				return
+			case !errors.Is(err, holdfast.ErrUnavailable) || time.Since(begun) > patience: // a fail-over may last longer than a call asks
+				t.Error("the waiter:", err)
+				close(h.waiter)
+				return
+			}
 		}
-		h.waiter <- l
 	}()
 	return h
 }

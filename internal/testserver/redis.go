@@ -247,6 +247,7 @@ func redisSentinel(t testing.TB, primary *Server, quorum int, args ...string) *S
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Stop)
+	s.redisDo("SENTINEL DEBUG tilt-trigger 600000") // or it decides nothing for 30 s once the machine has stood still for two
 	s.hasten = "SENTINEL SET primary down-after-milliseconds 500"
 	return s
 }

@@ -24,7 +24,9 @@
 		CASE WHEN m.m THEN $3::bigint <> 0 ELSE e.shown END AS shown, e.token, e.fence, e.since,
 		CASE WHEN m.m THEN v.now ELSE e.expires END AS expires, e.keep,
 		CASE WHEN m.m THEN 0 ELSE e.delay END AS delay, --mutant:pg-release-delay
-		e.broken, e.owner, CASE WHEN m.m THEN ''::bytea ELSE e.session END AS session, e.asks, false AS gone, false AS fresh
+		e.broken, e.owner, CASE WHEN m.m THEN ''::bytea ELSE e.session END AS session, e.asks,
+		m.m AND {freed e} AS gone, --mutant:pg-freed-given-back-dropped
+		false AS fresh
 	FROM v, e, LATERAL (SELECT v.changed AND e.o = v.own AS m) m
 )
 --@ settle.sql

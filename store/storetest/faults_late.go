@@ -45,11 +45,11 @@ func (t *lateAsks) round(after int, known bool) {
 		if late[i].Try = !known && i%2 == 0; late[i].Try {
 			continue
 		}
-		theirs := t.lasting(t.other, one.Name, t.long)
+		theirs, began := t.lasting(t.other, one.Name, t.long), store.Now()
 		held = append(held, store.Hold{Name: one.Name, ID: theirs.ID, Token: t.granted(t.there, theirs).Token})
 		if known {
-			t.givesUp(t.here, t.proc, one.Name)
-			t.givesUp(t.there, t.other, one.Name)
+			t.givesUp(t.here, t.proc, theirs, began)
+			t.givesUp(t.there, t.other, theirs, began)
 		}
 	}
 	t.link.HoldAfter(after)
@@ -86,20 +86,25 @@ func (t *lateAsks) round(after int, known bool) {
 	}
 }
 
-// givesUp has a claim of the process wait for the name, and give that up.
-func (t *lateAsks) givesUp(s store.Store, p store.Process, name string) {
+// givesUp has a claim of the process wait for a name that was granted to another claim, asked since began, and give
+// that up. If the machine was so slow that the other may have expired, that ends the trial.
+func (t *lateAsks) givesUp(s store.Store, p store.Process, held store.Claim, began store.Instant) {
 	t.Helper()
-	claim := t.lasting(p, name, t.lastsLong())
-	t.until("an ask is answered: "+name, func() bool {
+	claim := t.lasting(p, held.Name, t.lastsLong())
+	t.until("an ask is answered: "+held.Name, func() bool {
 		ctx, cancel := t.once()
 		defer cancel()
 		a, err := s.Ask(ctx, claim)
-		if err == nil && a.Granted {
-			t.Fatalf("%q is granted: %+v", name, a)
+		switch {
+		case err != nil || !a.Granted:
+		case t.expires(held, began):
+			panic(tooSlow)
+		default:
+			t.Fatalf("%q is granted: %+v", held.Name, a)
 		}
 		return err == nil
 	})
-	t.given(s, store.Hold{Name: name, ID: claim.ID})
+	t.given(s, store.Hold{Name: held.Name, ID: claim.ID})
 }
 
 // landed is how many of the claims are seen to be there within a while. Whether any is
