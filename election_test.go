@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// withList is a link over which names can be listed as well.
+// withList is a link that can also list names.
 type withList struct{ withNotifications }
 
 func (s withList) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
@@ -39,7 +39,7 @@ func listed(t testing.TB, mem *memstore.Store) withList {
 	return withList{withNotifications{linkTo(t, mem)}}
 }
 
-// candidate is a locker of its own on the store, that calls itself so.
+// candidate is a locker of its own on the store, with that owner.
 func candidate(t testing.TB, mem *memstore.Store, note string) *Locker {
 	return locker(t, listed(t, mem), &Options{Note: note})
 }
@@ -106,7 +106,7 @@ func TestElection_LeadEndsWithFnAndResigns(t *testing.T) { // B169
 	})
 }
 
-// Whatever fn returned: that comes of the loss.
+// Whatever fn returned is taken as a consequence of the loss.
 func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 	for _, returned := range []error{nil, errors.New("its work was cut off")} {
 		for _, how := range []string{"broken", "MaxHold", "late"} {
@@ -131,7 +131,7 @@ func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 					case "broken":
 						mem.Break("leader")
 					case "late":
-						l.engine().Probe().Forget() // its timer never comes
+						l.engine().Probe().Forget() // its timer never fires
 						time.Sleep(time.Minute)
 						return returned
 					}
@@ -145,7 +145,7 @@ func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 					t.Errorf("tokens %v", tokens)
 				}
 				if waited.got().Token() > tokens[1] {
-					t.Error("it went before the rival who had waited")
+					t.Error("it was served before the rival that had waited")
 				}
 			})
 		}
@@ -174,7 +174,7 @@ func TestElection_AnOutageLeavesTheCandidates(t *testing.T) {
 		s.on(nil)
 		time.Sleep(10 * time.Second)
 		same(t, "terms", led.Load(), 1)
-		s.on(down) // it is lost for want of renewals
+		s.on(down) // it is lost because it is not renewed
 		time.Sleep(time.Hour)
 		s.on(nil)
 		time.Sleep(time.Minute)
@@ -214,7 +214,7 @@ func TestElection_OtherErrorsEndTheCampaign(t *testing.T) {
 	})
 }
 
-// seen is what an observer was told, in words.
+// seen is what an observer has yielded, as text.
 func seen(l Leader, err error) string {
 	switch {
 	case err != nil:
@@ -225,7 +225,7 @@ func seen(l Leader, err error) string {
 	return l.Note
 }
 
-// observe collects what an onlooker is told until ctx ends.
+// observe collects what Observe yields until ctx ends.
 func observe(ctx context.Context, e *Election, each func()) (reported func() []string, done chan struct{}) {
 	var all []string
 	done = make(chan struct{})
@@ -269,7 +269,7 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert nobody anna nobody]")
 		cancel()
 		<-done
-		same(t, "told", len(reported()), 6) // the end of ctx is no news
+		same(t, "told", len(reported()), 6) // the end of ctx yields nothing
 	})
 }
 
@@ -294,7 +294,7 @@ func TestElection_ObserveReturnsTheLeaderAndItsStart(t *testing.T) {
 	})
 }
 
-// At once when its time has run out, also while the name stays closed.
+// The end is seen as soon as the lease has expired, even while the name stays closed.
 func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -313,7 +313,7 @@ func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 		}
 		same(t, "told", fmt.Sprint(all), "[anna nobody]")
 		if late := time.Since(expires); late < 0 || late > 10*time.Millisecond {
-			t.Errorf("told %v after its end", late)
+			t.Errorf("seen %v after its end", late)
 		}
 	})
 }
@@ -334,7 +334,7 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		all := reported()
 		if len(all) > 8 || len(all) < 4 || all[len(all)-1] != "99" {
-			t.Errorf("told %v", all)
+			t.Errorf("yielded %v", all)
 		}
 		watching.Close()
 		<-done
@@ -357,7 +357,7 @@ func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 			}
 		}
 		if n := len(lists); n > 1000 || n < 600 {
-			t.Errorf("%d looks in ten minutes", n)
+			t.Errorf("%d reads in ten minutes", n)
 		}
 		same(t, "calls that write", len(s.made("try", "ask", "renew", "release")), 0)
 	})
@@ -386,7 +386,7 @@ func TestElection_ObserveReportsAnOutageOnceAndGoesOn(t *testing.T) {
 		time.Sleep(time.Minute)
 		same(t, "told", fmt.Sprint(reported()), "[anna error anna]")
 		outage(errLink)
-		outage(ErrDenied) // that is the end of it
+		outage(ErrDenied) // the loop ends here
 		<-done
 		same(t, "told", fmt.Sprint(reported()), "[anna error anna error error]")
 		for _, last = range locks.Election("leader").Observe(t.Context()) {

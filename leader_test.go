@@ -40,7 +40,7 @@ func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
 	})
 }
 
-// Whichever of the two ends first, the other has the term still.
+// Whichever of the two ends first, the other still has the term.
 func TestIsLeader_ByACampaignThatEnteredAgain(t *testing.T) {
 	for name, endFirst := range map[string]int{"the first ends first": 0, "the second ends first": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSetNote_IsSeenAtOnce(t *testing.T) {
 	})
 }
 
-// Nothing is sent before its holder renews it.
+// Nothing is sent before the holder renews the lease.
 func TestSetNote_OfALeaseThatIsRenewedByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -166,7 +166,7 @@ func TestSetNote_EndsWithItsLease(t *testing.T) {
 	})
 }
 
-// A grant that Close meets on its way is given back, and nobody leads by it.
+// A grant whose answer comes during Close is released, and nobody leads by it.
 func TestIsLeader_NotAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks *Locker
