@@ -34,7 +34,7 @@ func (o *observer) tell(e Event) {
 	o.all = append(o.all, e)
 }
 
-// told is the events so far, each as its kind and its duration.
+// reported is the events so far, each as its kind and its duration.
 func (o *observer) reported() string {
 	synctest.Wait()
 	o.mu.Lock()

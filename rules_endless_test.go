@@ -96,7 +96,7 @@ func TestEndless_AReportedLossEndsTheLeaseAtOnce(t *testing.T) {
 		calls := len(s.made())
 		s.lose(l)
 		if l.Valid() || ctx.Err() == nil || !over(lostAt) {
-			t.Fatal("it goes on")
+			t.Fatal("the lease is valid after the loss")
 		}
 		is(t, context.Cause(ctx), ErrLost)
 		err := l.Release()
@@ -275,7 +275,7 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 	})
 }
 
-// For example, a wrapper of a store that does not pass this on.
+// For example, a wrapper of a store that hides TellLosses.
 func TestEndless_AStoreThatReportsNoLossesIsRefused(t *testing.T) {
 	if _, err := New(struct{ store.Store }{newSession(t)}, nil); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("error %v, want ErrInvalid", err)

@@ -121,7 +121,7 @@ func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
 			locks = locker(t, withNotifications{s}, &Options{Logger: slog.New(onLog(func(msg string) {
 				if msg == "holdfast: granted" {
 					go func() { closed <- locks.Close() }()
-					synctest.Wait() // until the name waits for its caller
+					synctest.Wait() // until Close waits for the caller
 				}
 			}))})
 			ab := locks.All(mutexes(locks, "a", "b")...)

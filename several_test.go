@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// names of calls, in order.
+// namesOf is the names of calls, in order.
 func namesOf(calls []*call) (names []string) {
 	for _, c := range calls {
 		names = append(names, c.name)
@@ -43,7 +43,7 @@ func all(t testing.TB, l *Locker, names ...string) *LeaseSet {
 	return leases
 }
 
-// A waiting Lock of several names; the waiter's lease is that of the first name.
+// waitsAll begins a Lock of several names; the waiter's lease is that of the first.
 func waitsAll(t testing.TB, s *LockSet) (w *waiter, leases func() *LeaseSet) {
 	var got *LeaseSet
 	w = waits(t, func(ctx context.Context) (*Lease, error) {
