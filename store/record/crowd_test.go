@@ -73,7 +73,7 @@ type peeking struct {
 	record.Peeker
 }
 
-// A told client counts the swaps by outcome.
+// A reported client counts the swaps by outcome.
 type reported struct {
 	*recordtest.Client
 	counts *recordtest.Counts
