@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A halt stops both our processes and nothing else, and returns what lets them
-// go on.
+// A halt stops only our two processes, and returns a function that continues
+// them.
 type halt func(s *underway) (resume func())
 
 // stopBoth is what `pkill -STOP holdfast` does.
@@ -26,7 +26,7 @@ func stopBoth(s *underway) func() {
 	s.stop(front)
 	s.stop(engine)
 	return func() {
-		unix.Kill(engine, syscall.SIGCONT) // if it is there
+		unix.Kill(engine, syscall.SIGCONT) // if it still runs
 		s.signal(front, syscall.SIGCONT)
 	}
 }
@@ -37,8 +37,8 @@ func freezeBoth(s *underway) func() {
 	return freeze(s, newCgroup(s.t, "cgroup2", "0::", ""), "cgroup.freeze", "1", "0")
 }
 
-// freezeBothV1 does so by the freezer of version 1, in which a frozen process
-// cannot even be killed.
+// freezeBothV1 uses the freezer of version 1, in which a frozen process cannot even
+// be killed.
 func freezeBothV1(s *underway) func() {
 	s.t.Helper()
 	return freeze(s, newCgroup(s.t, "cgroup", ":freezer:", "freezer"), "freezer.state", "FROZEN", "THAWED")
@@ -55,7 +55,7 @@ func freeze(s *underway, dir, file, on, off string) func() {
 	s.t.Helper()
 	s.inHand()
 	set := func(file, value string) error { return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600) }
-	s.t.Cleanup(func() { set(file, off) }) // what is killed at the end of the test goes only then
+	s.t.Cleanup(func() { set(file, off) }) // processes that are killed at the end of the test end only then
 	for _, pid := range []int{s.front(), s.engine()} {
 		if err := set("cgroup.procs", fmt.Sprint(pid)); err != nil {
 			s.t.Fatal(err)
@@ -71,8 +71,8 @@ func freeze(s *underway, dir, file, on, off string) func() {
 	}
 }
 
-// newCgroup makes a cgroup below our own, in the first mounted hierarchy of the
-// kind. line is what our own line in /proc/self/cgroup contains.
+// newCgroup makes a cgroup below the test's own, in the first mounted hierarchy of
+// the kind. line is contained in the test's own line in /proc/self/cgroup.
 func newCgroup(t *testing.T, kind, line, option string) (dir string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/self/mounts")
@@ -113,9 +113,9 @@ const stoppedTTL = "12"
 
 var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
 
-// If both our processes are stopped, or frozen, and the command is not, then
-// nobody is there who could end it: the kernel has to, in time. It ends the
-// whole process group of the command.
+// If both our processes are stopped, or frozen, and the command is not, then only
+// the kernel can end it, and must do so in time. It ends the whole process group of
+// the command.
 func TestBothStoppedEndTheCommandBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
@@ -156,12 +156,12 @@ func (s *underway) beatsOn() {
 	})
 }
 
-// guarded are the process groups that the kernel would kill with the engine.
+// guarded are the process groups that the kernel kills if the engine ends.
 func (s *underway) guarded() (groups int) {
 	s.t.Helper()
 	infos, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", s.engine()))
 	for _, info := range infos {
-		text, _ := os.ReadFile(info) // it may be closed by now
+		text, _ := os.ReadFile(info) // it may have been closed by now
 		_, flags, _ := strings.Cut(string(text), "flags:\t")
 		flags, _, _ = strings.Cut(flags, "\n")
 		if n, err := strconv.ParseInt(flags, 8, 64); err == nil && n&unix.O_ASYNC != 0 {
@@ -171,8 +171,8 @@ func (s *underway) guarded() (groups int) {
 	return groups / 2
 }
 
-// So the kernel does with other groups and sessions that the command's descendants
-// have made, once they were there for a while.
+// The kernel also ends other groups and sessions of the command's descendants, once
+// they have existed for a while.
 func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -199,7 +199,7 @@ func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 	}
 }
 
-// A daemon that was there for long is not killed at a normal end.
+// A daemon that has run for long is not killed at a normal end.
 func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	t.Parallel()
 	s := begin(t, fileStore(t), "--ttl", lastingTTL, "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
@@ -210,9 +210,9 @@ func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	soon(t, "it goes on", func() bool { _, last := s.beats(); return last > before })
 }
 
-// What leaves its process group when ours are stopped already is out of the
-// kernel's reach: it is killed when ours go on, and then that is not said to have
-// been in time.
+// The kernel cannot reach a process that leaves its process group after ours were
+// stopped. It is killed when ours continue, and the message does not claim that this
+// was in time.
 func TestBothStoppedSayWhatRanOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -243,7 +243,7 @@ func TestBothStoppedSayWhatRanOn(t *testing.T) {
 	}
 }
 
-// A stopped engine is ended by the kernel alone if its front is not there.
+// Without its front, only the kernel ends a stopped engine.
 func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
