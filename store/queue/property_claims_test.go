@@ -82,7 +82,7 @@ func (w *world) ask(t *rapid.T) {
 	}
 	a := out.(store.Answer)
 	if want := !waiting && held+c.Weight <= least; a.Granted != want {
-		t.Fatalf("weight %d of %d, of which %d may be used, %d blocked, others wait %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
+		t.Fatalf("weight %d of %d, of which %d may be used, %d blocking, others wait %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
 	}
 	if there := find(w.q, c.ID) != nil; there != (a.Granted || !c.Try) {
 		t.Fatalf("granted %v, try %v: it has an entry: %v", a.Granted, c.Try, there)
