@@ -285,7 +285,7 @@ func TestAdopt_DetachOfAnEndedLeaseIsAnError(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = l.Detach()
 		is(t, err, ErrLost)
-		same(t, "told as lost", over(l.Lost()), true)
+		same(t, "reported as lost", over(l.Lost()), true)
 		l = lock(t, locks, "a")
 		release(t, l)
 		_, err = l.Detach()

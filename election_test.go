@@ -250,14 +250,14 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 			time.Sleep(5 * time.Minute) // renewed many times
 			return l
 		}
-		same(t, "told", fmt.Sprint(reported()), "[nobody]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody]")
 		l := lead("anna")
-		same(t, "told", fmt.Sprint(reported()), "[nobody anna]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody anna]")
 		w := waits(t, candidate(t, mem, "bert").Election("leader").Campaign)
 		release(t, l)
 		w.got()
 		time.Sleep(time.Second)
-		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody anna bert]")
 		release(t, w.got())
 		time.Sleep(time.Second)
 		release(t, lead("anna"))
@@ -266,10 +266,10 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 		is(t, err, nil)
 		time.Sleep(time.Second)
 		release(t, reader)
-		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert nobody anna nobody]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody anna bert nobody anna nobody]")
 		cancel()
 		<-done
-		same(t, "told", len(reported()), 6) // the end of ctx yields nothing
+		same(t, "yielded", len(reported()), 6) // the end of ctx yields nothing
 	})
 }
 
@@ -311,7 +311,7 @@ func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 				break
 			}
 		}
-		same(t, "told", fmt.Sprint(all), "[anna nobody]")
+		same(t, "yielded", fmt.Sprint(all), "[anna nobody]")
 		if late := time.Since(expires); late < 0 || late > 10*time.Millisecond {
 			t.Errorf("seen %v after its end", late)
 		}
@@ -338,7 +338,7 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 		}
 		watching.Close()
 		<-done
-		same(t, "told last", reported()[len(all)], "error")
+		same(t, "yielded last", reported()[len(all)], "error")
 	})
 }
 
@@ -384,11 +384,11 @@ func TestElection_ObserveReportsAnOutageOnceAndGoesOn(t *testing.T) {
 		outage(errLink)
 		s.on(nil)
 		time.Sleep(time.Minute)
-		same(t, "told", fmt.Sprint(reported()), "[anna error anna]")
+		same(t, "yielded", fmt.Sprint(reported()), "[anna error anna]")
 		outage(errLink)
 		outage(ErrDenied) // the loop ends here
 		<-done
-		same(t, "told", fmt.Sprint(reported()), "[anna error anna error error]")
+		same(t, "yielded", fmt.Sprint(reported()), "[anna error anna error error]")
 		for _, last = range locks.Election("leader").Observe(t.Context()) {
 		}
 		is(t, last, ErrDenied)
@@ -427,12 +427,12 @@ func TestElection_ObserveRefuses(t *testing.T) {
 		}
 		s.on(func(*call) fate { return fate{there: time.Hour} })
 		reported, done := observe(t.Context(), locks.Election("leader"), func() {})
-		same(t, "told", len(reported()), 0)
+		same(t, "yielded", len(reported()), 0)
 		start := time.Now()
 		locks.Close()
 		<-done
 		same(t, "Close took", time.Since(start), 0)
-		same(t, "told", fmt.Sprint(reported()), "[error]")
+		same(t, "yielded", fmt.Sprint(reported()), "[error]")
 		is(t, one(locks.Election("leader")), ErrClosed)
 	})
 }

@@ -158,7 +158,7 @@ func TestSetNote_EndsWithItsLease(t *testing.T) {
 		cancelled := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(ctx) })
 		cancel()
 		cancelled.failed(ErrHeld)
-		same(t, "who is in the way", heldBy(t, cancelled.err).Note, "mine")
+		same(t, "the blocking holder", heldBy(t, cancelled.err).Note, "mine")
 		release(t, l)
 		next.handed()
 		time.Sleep(11 * time.Second)

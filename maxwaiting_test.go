@@ -31,7 +31,7 @@ func TestMaxWaiting_LockBeyondItFailsAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), "MaxWaiting") {
 			t.Fatal(err)
 		}
-		same(t, "told", o.reported(), "refused 0s")
+		same(t, "events", o.reported(), "refused 0s")
 		_, err = locks.Mutex("a").TryLock(t.Context())
 		is(t, err, ErrHeld)
 		for _, w := range all {
@@ -213,10 +213,10 @@ func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 							if is(t, w.err, ErrHeld); !strings.Contains(w.err.Error(), "MaxWaiting") {
 								t.Fatal(w.err)
 							}
-							same(t, "told that it waits", b.waits[w], false)
+							same(t, "reported as waiting", b.waits[w], false)
 						default:
 							waiting = append(waiting, w)
-							same(t, "told that it waits", b.waits[w], true)
+							same(t, "reported as waiting", b.waits[w], true)
 						}
 					}
 					same(t, "that wait", len(waiting), most)

@@ -53,7 +53,7 @@ func (o *observer) last(t testing.TB) Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.all) == 0 {
-		t.Fatal("nothing was told")
+		t.Fatal("no event")
 	}
 	return o.all[len(o.all)-1]
 }
@@ -353,7 +353,7 @@ func TestObserver_AllocatesNothing(t *testing.T) {
 	with := pair(&Options{Observer: func(e Event) { events += int(e.Kind) }})
 	without := pair(nil)
 	if events == 0 {
-		t.Fatal("nothing was told")
+		t.Fatal("no event")
 	}
 	same(t, "allocations of a pair with an observer", with, without)
 }

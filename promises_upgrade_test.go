@@ -130,7 +130,7 @@ func TestUpgrade_B23_ATryIsRefusedByAReaderAndChangesNothing(t *testing.T) {
 		reader := take(t, t.Context(), rw.Read().Lock)
 		err := u.TryUpgrade(t.Context())
 		is(t, err, ErrHeld)
-		same(t, "in the way", heldBy(t, err).ID, reader.ID())
+		same(t, "the blocking holder", heldBy(t, err).ID, reader.ID())
 		if !strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("%v does not say what was tried", err)
 		}

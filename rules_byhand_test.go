@@ -78,7 +78,7 @@ func TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce(t *testing.T) {
 		<-l.Lost()
 		same(t, "lost", time.Now(), ends(start, time.Second))
 		call.Wait()
-		same(t, "told", time.Now(), ends(start, time.Second))
+		same(t, "returned at", time.Now(), ends(start, time.Second))
 		is(t, err, ErrLost)
 		close(hang) // the answer comes too late
 		synctest.Wait()
@@ -137,7 +137,7 @@ func TestRenewByHand_AnEndedLeaseDoesNotComeBack(t *testing.T) {
 		late := time.Now()
 		is(t, l.Renew(t.Context(), time.Minute), ErrLost)
 		is(t, l.Renew(t.Context(), time.Minute), ErrLost)
-		same(t, "told", time.Since(late), 0)
+		same(t, "returned after", time.Since(late), 0)
 		if l.Valid() {
 			t.Fatal("the lost lease is valid again")
 		}
@@ -168,7 +168,7 @@ func TestRenewByHand_AForeignHoldIsLostAtOnce(t *testing.T) {
 		if !errors.As(err, &broken) || broken.Reason != "fire" {
 			t.Fatalf("%v does not say why", err)
 		}
-		same(t, "told", time.Since(start), 0)
+		same(t, "returned after", time.Since(start), 0)
 		if l.Valid() || !over(l.Lost()) {
 			t.Fatal("valid")
 		}
@@ -208,7 +208,7 @@ func TestRenewByHand_ItsContextBoundsTheTrying(t *testing.T) {
 		err := l.Renew(ctx, 20*time.Second)
 		is(t, err, context.DeadlineExceeded, ErrUnavailable, errLink)
 		isNot(t, err, ErrLost, ErrHeld)
-		same(t, "told", time.Since(start), time.Second)
+		same(t, "returned after", time.Since(start), time.Second)
 		same(t, "deadline", l.Deadline(), ends(start, 6*time.Second))
 		tries := len(s.made("renew"))
 		time.Sleep(4 * time.Second)
@@ -235,7 +235,7 @@ func TestRenewByHand_ACallerThatLeavesDoesNotWaitForTheStore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		is(t, l.Renew(ctx, 20*time.Second), context.DeadlineExceeded, ErrUnavailable)
-		same(t, "told", time.Since(start), time.Second)
+		same(t, "returned after", time.Since(start), time.Second)
 		release(t, l) // waits for the renewal under way: the link checks that
 	})
 }

@@ -158,7 +158,7 @@ func TestRule1_TheTimeSuspendedCounts(t *testing.T) {
 		}
 		suspend(5 * time.Second)
 		if l.Valid() {
-			t.Fatal("valid though the machine was suspended past the deadline")
+			t.Fatal("valid although the machine was suspended past the deadline")
 		}
 		is(t, l.Release(), ErrLost)
 		same(t, "calls", s.ops(), "try")
@@ -184,7 +184,7 @@ func TestRule2_ATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) {
 			t.Fatal("lost before the deadline")
 		}
 		<-lost
-		same(t, "told of the loss", time.Now(), ends(start, 30*time.Second))
+		same(t, "the loss is reported at", time.Now(), ends(start, 30*time.Second))
 		<-ctx.Done()
 		is(t, context.Cause(ctx), ErrLost)
 		same(t, "context ended", time.Now(), ends(start, 30*time.Second))

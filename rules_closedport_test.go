@@ -66,7 +66,7 @@ func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
 			isNot(t, w.err, ErrHeld)
 			if d := w.at.Sub(start); d > third+third/10+time.Second {
-				t.Errorf("told after %v", d)
+				t.Errorf("failed after %v", d)
 			}
 		}
 		for range 3 { // the position is still being asked for

@@ -82,7 +82,7 @@ func TestEndless_LastsUntilItIsReleased(t *testing.T) {
 		_, err := locker(t, linkTo(t, s.mem), nil).Mutex("a").TryLock(t.Context())
 		is(t, err, ErrHeld)
 		release(t, l)
-		same(t, "deadline once it is over", l.Deadline(), time.Time{})
+		same(t, "deadline after the end", l.Deadline(), time.Time{})
 		empty(t, s.mem)
 	})
 }

@@ -290,7 +290,7 @@ func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
 				w := waits(t, func(ctx context.Context) (*Lease, error) { return locks.Semaphore("a", 5).Acquire(ctx, 1) })
 				start := time.Now()
 				w.failed(ErrMismatch)
-				same(t, "told after", w.at.Sub(start), 0)
+				same(t, "failed after", w.at.Sub(start), 0)
 				m := store.MismatchError{Have: store.Full, Want: 5}
 				same(t, "it says both", fmt.Sprint(w.err), `acquire 1 of 5 slots of "a" on a link: `+m.Error())
 			})

@@ -33,9 +33,9 @@ func TestOutage_IsReportedToAllWaitersAtOnce(t *testing.T) {
 		for _, w := range all {
 			w.failed(ErrUnavailable, errLink)
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
-			same(t, "told with the others", w.at, all[0].at)
+			same(t, "failed with the others", w.at, all[0].at)
 			if d := w.at.Sub(start); d > 5*time.Second {
-				t.Fatalf("told after %v", d)
+				t.Fatalf("failed after %v", d)
 			}
 		}
 	})
@@ -53,10 +53,10 @@ func TestOutage_IsReportedToTheLocalQueueWhenAPositionLapses(t *testing.T) {
 		for _, w := range all {
 			w.failed(ErrUnavailable, errLink)
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled)
-			same(t, "told with the others", w.at, all[0].at)
+			same(t, "failed with the others", w.at, all[0].at)
 		}
 		if d := all[0].at.Sub(start); d > store.MaxPositionTTL || d < store.MaxPositionTTL/2 {
-			t.Fatalf("told after %v", d)
+			t.Fatalf("failed after %v", d)
 		}
 		s.on(nil)
 		time.Sleep(time.Minute)
@@ -349,13 +349,13 @@ func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 					}
 					for _, w := range all {
 						if w != all[0] || !first {
-							same(t, "told with the others", w.at, all[1].at)
+							same(t, "failed with the others", w.at, all[1].at)
 						} else if d := w.at.Sub(all[1].at); d > time.Second { // it ends by itself
 							t.Errorf("the first failed %v after the others", d)
 						}
 					}
 					if d := all[0].at.Sub(start); d > 5*time.Second {
-						t.Errorf("told after %v", d)
+						t.Errorf("failed after %v", d)
 					}
 					s.on(nil)
 					time.Sleep(time.Minute)
@@ -414,7 +414,7 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 		second.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
 		last.failed(ErrUnavailable, errLink)
 		if d := last.at.Sub(start); d > 5500*time.Millisecond {
-			t.Errorf("told after %v", d)
+			t.Errorf("failed after %v", d)
 		}
 		// After an answer the next claim has the whole five seconds.
 		s.on(nil)
@@ -428,7 +428,7 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 		fourth := waits(t, locks.Mutex("a").Lock)
 		fourth.failed(ErrUnavailable, errLink)
 		if d := fourth.at.Sub(start); d < 4*time.Second {
-			t.Errorf("told after %v", d)
+			t.Errorf("failed after %v", d)
 		}
 		s.on(nil)
 		o.release()

@@ -352,7 +352,7 @@ func TestDowngrade_InMemoryIsBoundedToo(t *testing.T) {
 		})
 		start := time.Now()
 		is(t, u.Downgrade(), ErrUnavailable)
-		same(t, "told", time.Since(start), 5*time.Second)
+		same(t, "returned after", time.Since(start), 5*time.Second)
 		mem.Fail(nil)
 		reader := take(t, t.Context(), locks.RWMutex("a").Read().Lock)
 		release(t, reader)

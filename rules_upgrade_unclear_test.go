@@ -39,7 +39,7 @@ func TestUpgrade_ACanceledOneIsChangedBackUntilAnswered(t *testing.T) {
 		})
 		up.cancel()
 		up.failed(context.Canceled, ErrHeld)
-		same(t, "told", up.at, start)
+		same(t, "returned at", up.at, start)
 		if !u.Valid() || u.Token() != token {
 			t.Fatal("the lease is not what it was")
 		}
@@ -205,7 +205,7 @@ func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 		})
 		start = time.Now()
 		is(t, u.TryUpgrade(t.Context()), ErrHeld)
-		same(t, "told", time.Since(start), 5*time.Second)
+		same(t, "returned after", time.Since(start), 5*time.Second)
 		s.on(nil)
 		release(t, reader)
 		release(t, u.Lease)
@@ -280,7 +280,7 @@ func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
 		})
 		err := u.Downgrade()
 		is(t, err, ErrUnavailable)
-		same(t, "told", time.Since(start), 5*time.Second)
+		same(t, "returned after", time.Since(start), 5*time.Second)
 		is(t, u.Downgrade(), ErrInvalid) // for the engine it is downgraded
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -368,7 +368,7 @@ func TestUpgrade_AForgottenHoldIsALoss(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if !u.Valid() || !other.Valid() {
-			t.Fatal("lost, though nothing was forgotten")
+			t.Fatal("lost, although nothing was forgotten")
 		}
 		if err := errors.Join(u.Downgrade(), u.TryUpgrade(t.Context())); err != nil {
 			t.Fatal(err)

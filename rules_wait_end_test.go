@@ -232,7 +232,7 @@ func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
 			empty(t, s.mem)
 		}
 		if cancelled == 0 {
-			t.Fatal("granted each time, though the context had ended")
+			t.Fatal("granted each time, although the context had ended")
 		}
 	})
 }

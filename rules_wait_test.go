@@ -290,7 +290,7 @@ func TestRule5_PollsBackOff(t *testing.T) {
 		freed := time.Now()
 		w.got()
 		if late := w.at.Sub(freed); late > time.Second {
-			t.Fatalf("got in %v after the release", late)
+			t.Fatalf("granted %v after the release", late)
 		}
 	})
 }
@@ -311,7 +311,7 @@ func TestRule5_PollsAskOnlyIfItFitsOrAThirdHasPassed(t *testing.T) {
 		freed := time.Now()
 		w.got()
 		if late := w.at.Sub(freed); late > time.Second {
-			t.Fatalf("got in %v after the release", late)
+			t.Fatalf("granted %v after the release", late)
 		}
 		same(t, "asks", len(s.made("ask")), 5)
 	})

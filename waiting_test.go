@@ -61,7 +61,7 @@ func TestObserver_ReceivesANewPosition(t *testing.T) {
 		next := waits(t, locker(t, linkTo(t, s.mem), &Options{Note: "next"}).Mutex("a").Lock)
 		o := &observer{}
 		waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, &Options{Observer: o.tell}).Mutex("a").Lock)
-		same(t, "told", o.waited(), "1 behind elsewhere after 0s")
+		same(t, "events", o.waited(), "1 behind elsewhere after 0s")
 		time.Sleep(time.Minute)
 		first.release()
 		next.got()
@@ -179,6 +179,6 @@ func TestObserver_ReceivesWaitsInTheProcess(t *testing.T) {
 		for range 3 {
 			waits(t, locks.Mutex("a").Lock)
 		}
-		same(t, "told", o.waited(), "0 behind elsewhere after 0s, 1 behind elsewhere after 0s, 2 behind elsewhere after 0s")
+		same(t, "events", o.waited(), "0 behind elsewhere after 0s, 1 behind elsewhere after 0s, 2 behind elsewhere after 0s")
 	})
 }

@@ -251,7 +251,7 @@ func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 		s.inHand()
 		// With one in the engine's group whose parent is in another the group is no
-		// orphan, or the kernel would let the engine go on when the front ends.
+		// orphan, or the kernel would continue the engine when the front ends.
 		engine := s.engine()
 		beside := exec.Command("sleep", "1000")
 		beside.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: engine}

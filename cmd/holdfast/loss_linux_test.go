@@ -169,11 +169,11 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 		soon(t, "the command runs", func() bool { return s.exists("in") })
 		s.stop(s.front())
 		if code := obtained(t, store, "-w", longerThanTTL); code != exitHeld {
-			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+			t.Errorf("another process gets %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)
 		if code := refusedInTime(t, store); code != exitHeld { // the front checks each second
-			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+			t.Errorf("another process gets %d, want %d", code, exitHeld)
 		}
 		if err := os.WriteFile(s.dir+"/out", nil, 0o600); err != nil {
 			t.Fatal(err)

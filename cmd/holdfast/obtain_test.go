@@ -64,7 +64,7 @@ func TestNoWaitIsReportedAfterItsRefusal(t *testing.T) {
 	}
 	stderr.waits((&queue{name: "a"}).record("waiting for a"))
 	if lines := strings.Count(told.String(), "\n"); lines != 1 || !strings.Contains(told.String(), eventRefused) {
-		t.Errorf("%d lines, want the refusal alone:\n%s", lines, &told)
+		t.Errorf("%d lines, want only the refusal:\n%s", lines, &told)
 	}
 }
 

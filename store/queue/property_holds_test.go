@@ -58,7 +58,7 @@ func (w *world) renew(t *rapid.T) {
 		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
 	}
 	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken || r.GiveUp != w.asks() {
-		t.Fatalf("told %+v of %+v", r, e)
+		t.Fatalf("answered %+v for %+v", r, e)
 	}
 }
 
@@ -131,7 +131,7 @@ func (w *world) change(t *rapid.T) {
 		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
 	}
 	if !reflect.DeepEqual(a, reported) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
-		t.Fatalf("told %+v of %+v", a, e)
+		t.Fatalf("answered %+v for %+v", a, e)
 	}
 }
 

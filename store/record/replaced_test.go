@@ -120,7 +120,7 @@ func TestAHoldThatANewServerForgotIsLostAtRenewal(t *testing.T) {
 	})
 }
 
-// Whatever happens to the writes that move a hold into another session: its lease lasts as its owner was told.
+// Whatever happens to the writes that move a hold into another session: its lease lasts for as long as its owner knows.
 func TestAHoldIsKeptIfANewServerAnswersNothing(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []recordtest.Fate{recordtest.Lost, recordtest.Unanswered, recordtest.Late, recordtest.Hangs} {

@@ -259,7 +259,7 @@ func TestAHungRemovalDoesNotBlockForLong(t *testing.T) {
 		}
 		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > ttl || hung.Load() < 2 {
-			t.Errorf("after %v, and %d requests of it; want it in %v, though one hangs", d, hung.Load(), ttl)
+			t.Errorf("after %v, and %d requests of it; want it in %v, although one hangs", d, hung.Load(), ttl)
 		}
 	})
 }
