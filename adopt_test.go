@@ -65,11 +65,11 @@ func TestAdopt_TheTokenStaysAndTheNameStaysTaken(t *testing.T) {
 			same(t, "note", now.Owner.Note, "the second")
 			same(t, "id", adopted.ID(), now.ID.String())
 			if now.ID == between.ID || now.ID == was.ID {
-				t.Error("the id is not a new one")
+				t.Error("adopting did not change the id")
 			}
 			time.Sleep(time.Hour) // it renews itself
 			same(t, "valid", adopted.Valid(), true)
-			_, err = two.Adopt(t.Context(), ref) // once only
+			_, err = two.Adopt(t.Context(), ref) // a reference works once
 			is(t, err, ErrLost)
 			same(t, "valid", adopted.Valid(), true)
 			release(t, adopted)
@@ -78,7 +78,7 @@ func TestAdopt_TheTokenStaysAndTheNameStaysTaken(t *testing.T) {
 	}
 }
 
-// In the memory of one process the same, with no link in between.
+// The same on a store in the same process, with no link in between.
 func TestAdopt_InTheSameProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -171,8 +171,8 @@ func TestAdopt_ABrokenHoldIsLostWithTheReason(t *testing.T) {
 	})
 }
 
-// The reply of either write may be lost: it is repeated, and it is the same
-// hold.
+// The reply of either write may be lost. The write is repeated, and it is still
+// the same hold.
 func TestAdopt_AWriteWithALostReplyIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -205,7 +205,7 @@ func TestAdopt_TheDeadlineCountsFromTheSending(t *testing.T) {
 	})
 }
 
-// Who leaves while it is adopted has nothing, and nothing is left.
+// A caller that leaves during the adoption has no lease, and the store keeps no entry.
 func TestAdopt_ACanceledOneIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -248,7 +248,7 @@ func TestAdopt_AnIndeterminateOutcomeIsReported(t *testing.T) {
 		_, err = locks.Adopt(t.Context(), ref)
 		is(t, err, ErrUnavailable)
 		if d := time.Since(start); d > 10*time.Second {
-			t.Errorf("told after %v", d)
+			t.Errorf("returned after %v", d)
 		}
 		synctest.Wait()
 		same(t, "entries of b", len(stored(s.mem, "b").Entries), 0) // it was given back
@@ -281,11 +281,11 @@ func TestAdopt_DetachOfAnEndedLeaseIsAnError(t *testing.T) {
 		_, err := l.Detach() // not known here yet
 		is(t, err, ErrLost)
 		l = lock(t, locks, "a")
-		l.engine().Probe().Forget() // its timer never comes
+		l.engine().Probe().Forget() // its timer never fires
 		time.Sleep(time.Minute)
 		_, err = l.Detach()
 		is(t, err, ErrLost)
-		same(t, "told as lost", over(l.Lost()), true)
+		same(t, "reported as lost", over(l.Lost()), true)
 		l = lock(t, locks, "a")
 		release(t, l)
 		_, err = l.Detach()
@@ -299,7 +299,7 @@ func TestAdopt_DetachOfAnEndedLeaseIsAnError(t *testing.T) {
 	})
 }
 
-// Refused before anything is sent: the lease goes on.
+// These are refused before anything is sent, and the lease continues.
 func TestAdopt_ALeaseThatCannotBeDetachedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -380,8 +380,8 @@ func TestAdopt_ARefIsText(t *testing.T) {
 	})
 }
 
-// What was handed over inside the process keeps the token it has there, and is
-// handed to nobody here once it is detached.
+// A hold that was handed over inside the process keeps its token there. Once it is
+// detached, it is not handed over here any more.
 func TestAdopt_OfALeaseThatWasHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// An observer is notified of what says so. A lock is observed by nobody, and says nothing.
+// Observers are notified of operations that announce. A lock has no observers, and its operations do not announce.
 func TestElection_AllThatItDoesIsAnnounced(t *testing.T) {
 	for name, of := range map[string]struct {
 		says  bool
@@ -23,7 +23,7 @@ func TestElection_AllThatItDoesIsAnnounced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				mem := memstore.New()
 				s, other := listed(t, mem), listed(t, mem)
-				l := locker(t, s, &Options{MinHold: time.Second}) // it is shown before its owner has it
+				l := locker(t, s, &Options{MinHold: time.Second}) // the token is shown before the owner has the lease
 				first := waits(t, of.claim(l)).got()
 				time.Sleep(time.Minute)
 				leaves := waits(t, of.claim(locker(t, other, nil)))

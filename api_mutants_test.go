@@ -2,7 +2,7 @@ package holdfast
 
 import "github.com/holdfast-go/holdfast/internal/mutant"
 
-// What is told of those who hold, wait and lead, and asked of them.
+// Information about holders, waiters and leaders, and requests to them.
 var apiMutants = []mutant.Broken{
 	// Asking to give up.
 	one("asked in vain", "TestGiveUp_AStoreThatCannotPassItOnSaysSo", "asked-in-vain", mutant.Cond("lacks && asked && p != store.PromiseGiveUp")),
@@ -23,7 +23,7 @@ var apiMutants = []mutant.Broken{
 	one("each answer tells that an upgrade waits", "TestObserver_ReceivesAWaitingUpgrade", "waiting-each-answer", mutant.Cond("false")),
 	one("all inside ask for the line", "TestGiveUp_OneWithAPositionAsksForTheLocalQueue", "all-inside-ask", mutant.Cond("false")),
 
-	// Looking, breaking, and what is detached.
+	// Looking, breaking, and detached holds.
 	one("a break does not say who did it", "TestBreak_TheHolderGetsTheOperatorAndTheReason", "break-says-who", mutant.Value("b.Reason")),
 	one("a break of this user is anybody's", "TestBreak_TheHolderGetsTheOperatorAndTheReason", "break-by-this-user", mutant.Value(`"somebody"`)),
 	one("several are renewed one after another", "TestSeveral_RenewedByHandTogether", "several-renewed-in-one-call", mutant.Stmt("for _, c := range calls {\nleases[0].hold.e.sched.byHand(c)\ntime.Sleep(time.Millisecond)\n}")),
@@ -41,7 +41,7 @@ var apiMutants = []mutant.Broken{
 	// By name.
 	one("an Unlock gives back the newest lease", "TestByName_ALateUnlockReleasesNoOtherLease", "by-name-oldest", mutant.Value("held[len(held)-1]")),
 
-	// Values of contexts.
+	// Context values.
 	one("a driver has no values", "TestValues_ReachTheDriverOfOneClaim", "values-of-claim", mutant.Return("nil")),
 	one("a batch has the values of one claim", "TestValues_ReachTheDriverOfOneClaim", "values-of-batch", mutant.Return("b.holds[0].values")),
 	one("a reason to give up goes over lines", "TestOwnersArePrintedForPeople", "asks-on-one-line", mutant.Delete()),
@@ -63,7 +63,7 @@ var apiMutants = []mutant.Broken{
 	one("an adoption has no values", "TestValues_ReachADetachAndAnAdoption", "values-of-an-adoption", mutant.Line("answer, from = o.e.renewOne(nil, worthIt, o.bound, stop, hold, r.away)")),
 	one("the end of the caller's context is the driver's", "TestValues_TheEndOfTheCallersContextEndsNoCall", "values-tell-the-end", mutant.Cond("v == nil || v.of == nil")),
 
-	// Who leads.
+	// Leaders.
 	one("who has led leads for ever", "TestIsLeader_OnlyWhileItsTermLasts", "leads-for-ever", mutant.Delete()),
 	one("who leads by another clock", "TestIsLeader_OnlyWhileItsTermLasts", "leads-by-another-clock", mutant.Return("len(g.m[w.name]) > 0")),
 	one("a campaign that entered again does not lead", "TestIsLeader_ByACampaignThatEnteredAgain", "leads-by-each-lease", mutant.Cond("w.leads && l == &h.first")),
@@ -72,13 +72,13 @@ var apiMutants = []mutant.Broken{
 	one("a note comes with the next renewal", "TestSetNote_IsSeenAtOnce", "note-with-next-renewal", mutant.Stmt("h.toRenew = false")),
 	one("the note of the one before", "TestSetNote_EndsWithItsLease", "note-of-the-one-before", mutant.Cond("h.s != w.l.s")),
 
-	// Who looks.
+	// Looks.
 	one("an observer is not notified", "TestObserve_IsNotifiedIfTheStoreCan", "observer-not-notified", mutant.Line("case <-make(chan struct{}):")),
 	one("an observer that is notified polls too", "TestObserve_IsNotifiedIfTheStoreCan", "notified-polls-too", mutant.Stmt("o.poll = s.PollMax")),
 	one("what changed as it began is missed", "TestObserve_NothingIsMissedAsItBegins", "observed-from-late-on", mutant.Return("false")),
 	one("a name is watched for ever", "TestObserve_ItsWatchEndsWithIt", "observed-for-ever", mutant.Stmt("_ = o.stop")),
 
-	// Who waits.
+	// Waiters.
 	one("each answer tells that a claim waits", "TestObserver_ReceivesTheBeginningOfAWait", "waiting-each-answer", mutant.Cond("false")),
 	one("fewer holders are no news", "TestObserver_ReceivesThatOneOfTheHoldersLeft", "news-of-number-holding", mutant.Delete()),
 	one("fewer ahead are no news", "TestObserver_ReceivesThatOneAheadLeft", "news-of-number-ahead", mutant.Delete()),
@@ -93,7 +93,7 @@ var apiMutants = []mutant.Broken{
 	one("any number waits with another total", "TestMaxWaiting_CountsClaimsWithAnotherTotal", "past-the-line-waits", mutant.Delete()),
 	one("a claim that waited with another total counts forever", "TestMaxWaiting_CountsClaimsWithAnotherTotal", "past-for-ever", mutant.Cond("false")),
 
-	// Who holds.
+	// Holders.
 	one("a list has all names", "TestList_IsByPrefixAndInOrder", "list-all", mutant.Cond("true")),
 	one("a list is in any order", "TestList_IsByPrefixAndInOrder", "list-unordered", mutant.Delete()),
 	one("who was freed holds", "TestBreak_NowIsReportedToTheHolderAndListed", "freed-hold-is-a-holder", mutant.Line("case e.Freed && e.Token < 0:")),

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// BenchmarkPair is an uncontended Lock and Release on the memory store: all
-// that it costs is the engine and the rule.
+// BenchmarkPair is an uncontended Lock and Release on the memory store: it
+// measures only the engine and the rule.
 func BenchmarkPair(b *testing.B) {
 	locks, err := holdfast.New(memstore.New(), nil)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// bound has what is for how long a test in a bubble may take.
+// bound has how long a test in a bubble may take.
 const bound = "HOLDFAST_TEST_PATIENCE"
 
-// bounded is synctest.Test of what some mutant never lets come to rest: it asks without
-// end at one instant, or waits for a mutex. The clock of the bubble stands still then, so
-// only one outside of it can end the test, and only by a panic.
+// bounded is synctest.Test for tests that some mutant keeps busy for ever: it asks without
+// end at one instant, or waits for a mutex. Then the clock of the bubble stands still, so
+// only a clock outside of it can end the test, and only by a panic.
 func bounded(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	limit := time.Minute

@@ -43,7 +43,7 @@ func TestByName_LocksAndUnlocks(t *testing.T) {
 	})
 }
 
-// Who has lost its lease does not give back that of who came after it.
+// A caller that has lost its lease does not release the lease of the next one.
 func TestByName_ALateUnlockReleasesNoOtherLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()

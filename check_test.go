@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// checked is a store that was looked at.
+// checked is a store with a Check.
 type checked struct {
 	*link
 	found func(context.Context) []store.Finding
@@ -25,7 +25,7 @@ func (c *checked) Check(ctx context.Context) []store.Finding {
 	return c.found(ctx)
 }
 
-// Of what a store finds at its server, warnings and failures are logged, once.
+// Warnings and failures that a store's Check finds are logged, once.
 func TestCheck_WarningsForOperatorsAreLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &checked{link: newLink(t), found: func(context.Context) []store.Finding {
@@ -54,7 +54,7 @@ func TestCheck_WarningsForOperatorsAreLoggedOnce(t *testing.T) {
 	})
 }
 
-// asked is a store that takes long to answer an ask.
+// asked is a store that is slow to answer an ask.
 type asked struct {
 	*checked
 	early int32 // checks before the first answer
@@ -66,7 +66,7 @@ func (a *asked) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	return a.checked.Ask(ctx, c)
 }
 
-// A check beside the first ask would need a connection of its own, in each of all that come at once.
+// A check beside the first ask would need a second connection in each process, also if many start at once.
 func TestCheck_ComesAfterTheFirstAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &asked{checked: &checked{link: newLink(t), found: func(context.Context) []store.Finding { return nil }}}
@@ -80,7 +80,7 @@ func TestCheck_ComesAfterTheFirstAnswer(t *testing.T) {
 	})
 }
 
-// A check that Close cuts off is no news, and Close waits for it.
+// If Close cuts a check off, nothing is logged. Close waits for the check.
 func TestCheck_CutOffByCloseIsNotLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := false

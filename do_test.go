@@ -55,7 +55,7 @@ func TestDo_ItsContextEndsWithBothAndHasTheLease(t *testing.T) {
 		is(t, err, context.DeadlineExceeded)
 		same(t, "ran", ran, true)
 		if LeaseFrom(t.Context()) != nil {
-			t.Fatal("a lease out of nothing")
+			t.Fatal("LeaseFrom found a lease in a context without one")
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestTryDo_RefusedIsNoError(t *testing.T) {
 	})
 }
 
-// The caller's context bounds the waiting only.
+// The caller's context bounds only the wait.
 func TestLock_ItsContextDoesNotEndTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, newLink(t), nil)
@@ -118,7 +118,7 @@ func TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		l := lock(t, locker(t, newLink(t), nil), "a")
 		if l.Context(t.Context()) != l.Context(t.Context()) {
-			t.Fatal("two contexts of one parent")
+			t.Fatal("one parent got two contexts")
 		}
 		for range 1000 {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -134,7 +134,7 @@ func TestContext_OfOneParentIsOneAndNothingIsKeptOfThoseThatEnded(t *testing.T) 
 	})
 }
 
-// A refusal is for people, on one line.
+// The text of a refusal is for people, on one line.
 func TestHeldError_SaysWhatIsBlocking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -151,7 +151,7 @@ func TestHeldError_SaysWhatIsBlocking(t *testing.T) {
 	})
 }
 
-// An unasked store has not asked whether the holders live.
+// An unasked store has not checked whether the holders are alive.
 type unasked struct{ *link }
 
 func (s unasked) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -174,7 +174,7 @@ func TestHeldError_ShowsNoUnknownEnd(t *testing.T) {
 	})
 }
 
-// Every form of Do, with a name that the store of the Locker has.
+// Every form of Do.
 func allDos(locks *Locker) map[string]func(context.Context, func() error) error {
 	rw := locks.RWMutex("a")
 	plain := func(fn func() error) func(context.Context) error { return func(context.Context) error { return fn() } }
@@ -220,8 +220,8 @@ func allDos(locks *Locker) map[string]func(context.Context, func() error) error 
 	}
 }
 
-// Whether fn was called is never a matter of guessing: ErrNotRun says that it
-// was not, and nothing else says that.
+// A caller never has to guess whether fn was called: ErrNotRun says that it
+// was not, and no other error does.
 func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
 	mine := errors.New("mine")
 	for name := range allDos(locker(t, newLink(t), nil)) {
@@ -250,7 +250,7 @@ func TestDo_SaysWhetherFnWasCalled(t *testing.T) {
 					if c.prepare != nil {
 						c.prepare(s)
 					}
-					// An election goes on while the store does not answer.
+					// A campaign continues while the store does not answer.
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
 					if c.cancel {
@@ -308,7 +308,7 @@ func TestDo_ALossAfterFnWasCalledIsBoth(t *testing.T) {
 	})
 }
 
-// A candidate that has led before, and cannot lead again, has run.
+// If a candidate has led before and cannot lead again, its function was run.
 func TestDo_LeadHasRunOnceATermHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// withList is a link over which names can be listed as well.
+// withList is a link that can also list names.
 type withList struct{ withNotifications }
 
 func (s withList) List(ctx context.Context, name string) iter.Seq2[store.State, error] {
@@ -39,7 +39,7 @@ func listed(t testing.TB, mem *memstore.Store) withList {
 	return withList{withNotifications{linkTo(t, mem)}}
 }
 
-// candidate is a locker of its own on the store, that calls itself so.
+// candidate is a locker of its own on the store, with that owner.
 func candidate(t testing.TB, mem *memstore.Store, note string) *Locker {
 	return locker(t, listed(t, mem), &Options{Note: note})
 }
@@ -106,7 +106,7 @@ func TestElection_LeadEndsWithFnAndResigns(t *testing.T) { // B169
 	})
 }
 
-// Whatever fn returned: that comes of the loss.
+// Whatever fn returned is taken as a consequence of the loss.
 func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 	for _, returned := range []error{nil, errors.New("its work was cut off")} {
 		for _, how := range []string{"broken", "MaxHold", "late"} {
@@ -131,7 +131,7 @@ func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 					case "broken":
 						mem.Break("leader")
 					case "late":
-						l.engine().Probe().Forget() // its timer never comes
+						l.engine().Probe().Forget() // its timer never fires
 						time.Sleep(time.Minute)
 						return returned
 					}
@@ -145,7 +145,7 @@ func TestElection_CampaignsAgainAfterALoss(t *testing.T) {
 					t.Errorf("tokens %v", tokens)
 				}
 				if waited.got().Token() > tokens[1] {
-					t.Error("it went before the rival who had waited")
+					t.Error("it was served before the rival that had waited")
 				}
 			})
 		}
@@ -174,7 +174,7 @@ func TestElection_AnOutageLeavesTheCandidates(t *testing.T) {
 		s.on(nil)
 		time.Sleep(10 * time.Second)
 		same(t, "terms", led.Load(), 1)
-		s.on(down) // it is lost for want of renewals
+		s.on(down) // it is lost because it is not renewed
 		time.Sleep(time.Hour)
 		s.on(nil)
 		time.Sleep(time.Minute)
@@ -214,7 +214,7 @@ func TestElection_OtherErrorsEndTheCampaign(t *testing.T) {
 	})
 }
 
-// seen is what an observer was told, in words.
+// seen is what an observer has yielded, as text.
 func seen(l Leader, err error) string {
 	switch {
 	case err != nil:
@@ -225,7 +225,7 @@ func seen(l Leader, err error) string {
 	return l.Note
 }
 
-// observe collects what an onlooker is told until ctx ends.
+// observe collects what Observe yields until ctx ends.
 func observe(ctx context.Context, e *Election, each func()) (reported func() []string, done chan struct{}) {
 	var all []string
 	done = make(chan struct{})
@@ -250,14 +250,14 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 			time.Sleep(5 * time.Minute) // renewed many times
 			return l
 		}
-		same(t, "told", fmt.Sprint(reported()), "[nobody]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody]")
 		l := lead("anna")
-		same(t, "told", fmt.Sprint(reported()), "[nobody anna]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody anna]")
 		w := waits(t, candidate(t, mem, "bert").Election("leader").Campaign)
 		release(t, l)
 		w.got()
 		time.Sleep(time.Second)
-		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody anna bert]")
 		release(t, w.got())
 		time.Sleep(time.Second)
 		release(t, lead("anna"))
@@ -266,10 +266,10 @@ func TestElection_ObserveYieldsEachChangeAndNoRenewal(t *testing.T) {
 		is(t, err, nil)
 		time.Sleep(time.Second)
 		release(t, reader)
-		same(t, "told", fmt.Sprint(reported()), "[nobody anna bert nobody anna nobody]")
+		same(t, "yielded", fmt.Sprint(reported()), "[nobody anna bert nobody anna nobody]")
 		cancel()
 		<-done
-		same(t, "told", len(reported()), 6) // the end of ctx is no news
+		same(t, "yielded", len(reported()), 6) // the end of ctx yields nothing
 	})
 }
 
@@ -294,7 +294,7 @@ func TestElection_ObserveReturnsTheLeaderAndItsStart(t *testing.T) {
 	})
 }
 
-// At once when its time has run out, also while the name stays closed.
+// The end is seen as soon as the lease has expired, even while the name stays closed.
 func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -311,9 +311,9 @@ func TestElection_ObserveReportsNoExpiredLeader(t *testing.T) {
 				break
 			}
 		}
-		same(t, "told", fmt.Sprint(all), "[anna nobody]")
+		same(t, "yielded", fmt.Sprint(all), "[anna nobody]")
 		if late := time.Since(expires); late < 0 || late > 10*time.Millisecond {
-			t.Errorf("told %v after its end", late)
+			t.Errorf("seen %v after its end", late)
 		}
 	})
 }
@@ -334,11 +334,11 @@ func TestElection_ObserveEndsAtTheNewest(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		all := reported()
 		if len(all) > 8 || len(all) < 4 || all[len(all)-1] != "99" {
-			t.Errorf("told %v", all)
+			t.Errorf("yielded %v", all)
 		}
 		watching.Close()
 		<-done
-		same(t, "told last", reported()[len(all)], "error")
+		same(t, "yielded last", reported()[len(all)], "error")
 	})
 }
 
@@ -357,7 +357,7 @@ func TestElection_ObserveReadsInGrowingPauses(t *testing.T) {
 			}
 		}
 		if n := len(lists); n > 1000 || n < 600 {
-			t.Errorf("%d looks in ten minutes", n)
+			t.Errorf("%d reads in ten minutes", n)
 		}
 		same(t, "calls that write", len(s.made("try", "ask", "renew", "release")), 0)
 	})
@@ -384,11 +384,11 @@ func TestElection_ObserveReportsAnOutageOnceAndGoesOn(t *testing.T) {
 		outage(errLink)
 		s.on(nil)
 		time.Sleep(time.Minute)
-		same(t, "told", fmt.Sprint(reported()), "[anna error anna]")
+		same(t, "yielded", fmt.Sprint(reported()), "[anna error anna]")
 		outage(errLink)
-		outage(ErrDenied) // that is the end of it
+		outage(ErrDenied) // the loop ends here
 		<-done
-		same(t, "told", fmt.Sprint(reported()), "[anna error anna error error]")
+		same(t, "yielded", fmt.Sprint(reported()), "[anna error anna error error]")
 		for _, last = range locks.Election("leader").Observe(t.Context()) {
 		}
 		is(t, last, ErrDenied)
@@ -427,12 +427,12 @@ func TestElection_ObserveRefuses(t *testing.T) {
 		}
 		s.on(func(*call) fate { return fate{there: time.Hour} })
 		reported, done := observe(t.Context(), locks.Election("leader"), func() {})
-		same(t, "told", len(reported()), 0)
+		same(t, "yielded", len(reported()), 0)
 		start := time.Now()
 		locks.Close()
 		<-done
 		same(t, "Close took", time.Since(start), 0)
-		same(t, "told", fmt.Sprint(reported()), "[error]")
+		same(t, "yielded", fmt.Sprint(reported()), "[error]")
 		is(t, one(locks.Election("leader")), ErrClosed)
 	})
 }

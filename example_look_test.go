@@ -35,7 +35,7 @@ func ExampleLocker_List() {
 	// tenant/b is held by worker 7 to write with 0 waiting
 }
 
-// An operator takes the lock from a job that hangs. The holder gets the reason, and the name
+// An operator breaks the lock of a job that hangs. The holder receives the reason and the name
 // of the operator.
 func ExampleLocker_Break() {
 	locks, err := holdfast.New(memstore.New(), &holdfast.Options{RenewEvery: 300 * time.Millisecond})
@@ -69,7 +69,7 @@ func ExampleLocker_Break() {
 	// lost: true
 }
 
-// A leader says what it is doing, and others read it.
+// A leader publishes what it is doing, and others read it.
 func ExampleLease_SetNote() {
 	locks := newLocker()
 	defer locks.Close()
@@ -103,7 +103,7 @@ func ExampleLease_SetNote() {
 	// resigned: true false
 }
 
-// What waits, and for whom, is an event.
+// A claim that waits is reported by an event, with the holder that it waits for.
 func ExampleEvent() {
 	reported := make(chan string, 10)
 	locks, err := holdfast.New(memstore.New(), &holdfast.Options{Observer: func(e holdfast.Event) {

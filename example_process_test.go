@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A program that is told to end takes no new work, gives what it has begun some time,
-// and gives back the rest.
+// A program that must end accepts no new work, gives its running work some time,
+// and releases its other locks.
 func ExampleLocker_Shutdown() {
 	locks := newLocker()
 	ctx := context.Background()
@@ -20,7 +20,7 @@ func ExampleLocker_Shutdown() {
 	go func() {
 		done <- locks.Mutex("import").Do(ctx, func(ctx context.Context) error {
 			close(begun)
-			time.Sleep(10 * time.Millisecond) // the work, which is not cut off
+			time.Sleep(10 * time.Millisecond) // the work, which is not interrupted
 			return ctx.Err()
 		})
 	}()
@@ -38,7 +38,7 @@ func ExampleLocker_Shutdown() {
 	// new work: true
 }
 
-// What does this process hold?
+// Which locks does this process hold?
 func ExampleLocker_Held() {
 	locks := newLocker()
 	defer locks.Close()
@@ -95,7 +95,7 @@ func ExampleLocker_Release() {
 	// free: true
 }
 
-// Who is it, and since when?
+// Who holds the lock, and since when?
 func ExampleHeldError() {
 	locks := newLocker().With(&holdfast.Options{Note: "the nightly import"})
 	defer locks.Close()
@@ -193,7 +193,7 @@ func ExampleLeaseFrom() {
 	// <nil>
 }
 
-// A replica that forwards requests to the leader follows who that is.
+// A replica that forwards requests to the leader follows changes of the leader.
 func ExampleElection_Observe() {
 	store := memstore.New()
 	replica := func(address string) *holdfast.Locker {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// An error of a Do says whether the function was called: only then would
-// another try be a second run.
+// An error of Do says whether the function was called. If it was, another
+// try would run it a second time.
 func ExampleReleaseError() {
 	store := memstore.New()
 	locks, err := holdfast.New(store, nil)

@@ -15,7 +15,7 @@ type replica struct {
 	name    string
 	locks   *holdfast.Locker
 	tenants []string
-	changed chan struct{} // something may have to be done
+	changed chan struct{} // the balance may have changed
 
 	mu      sync.Mutex
 	leads   map[string]*holdfast.Lease
@@ -34,7 +34,7 @@ func newReplica(name string, tenants []string, store *memstore.Store) *replica {
 	}
 }
 
-// run leads tenants until ctx ends, and gives all of them back then.
+// run leads tenants until ctx ends, and then gives them up.
 func (r *replica) run(ctx context.Context) {
 	defer r.locks.Close()
 	for ctx.Err() == nil {
@@ -43,14 +43,14 @@ func (r *replica) run(ctx context.Context) {
 		}
 		select {
 		case <-r.changed:
-		case <-time.After(50 * time.Millisecond): // others come and go; a real program waits for seconds, as List reads all names
+		case <-time.After(50 * time.Millisecond): // other replicas come and go; a real program waits for seconds, as List reads all names
 		case <-ctx.Done():
 		}
 	}
 }
 
-// balance gives up one tenant if a replica that leads two less waits for it, and
-// waits for those that a replica leads which leads two more, or nobody.
+// balance gives up one tenant if a replica that leads at least two fewer waits for it.
+// It waits for tenants without a leader, and for those of replicas that lead at least two more.
 func (r *replica) balance(ctx context.Context, all []holdfast.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// On a fleet this is redisstore.New with the client that you have already.
+// With several hosts, use redisstore.New with your Redis client instead.
 func newLocker() *holdfast.Locker {
 	locks, err := holdfast.New(memstore.New(), nil)
 	if err != nil {
@@ -50,8 +50,8 @@ func ExampleLocker_Mutex() {
 	// ours: false
 }
 
-// The wait is bounded by its context, and the error says both that and who was
-// in the way.
+// The wait is bounded by its context. The error says that, and who held
+// the lock.
 func ExampleLock_Lock() {
 	locks := newLocker()
 	defer locks.Close()
@@ -69,8 +69,8 @@ func ExampleLock_Lock() {
 	// Output: true true
 }
 
-// Wait bounds the waiting alone: the context of Do bounds the work as well. A wait that
-// it ends fails as at a deadline.
+// Wait bounds only the wait; the context of Do bounds the work as well. A wait that
+// Wait ends fails as at a deadline.
 func ExampleOptions_wait() {
 	locks := newLocker()
 	defer locks.Close()
@@ -121,11 +121,11 @@ func ExampleLock_TryDo() {
 	// Output: runs: 1
 }
 
-// Everybody runs, one after another.
+// All goroutines run, one after another.
 func ExampleLock_Do() {
 	locks := newLocker()
 	defer locks.Close()
-	counter := 0 // plain: the lock guards it
+	counter := 0 // not atomic: the lock guards it
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
@@ -178,7 +178,7 @@ func ExampleRWMutex() {
 	// <nil>
 }
 
-// A function that locks for itself, called by one that has the lock.
+// A function that takes the lock itself is called by one that holds it.
 func ExampleOptions_reentrant() {
 	locks := newLocker()
 	defer locks.Close()
@@ -188,12 +188,12 @@ func ExampleOptions_reentrant() {
 		if err != nil {
 			return 0, err
 		}
-		defer lease.Release() // sends nothing while others of the same hold are held
+		defer lease.Release() // sends nothing while other leases of the hold remain
 		return 7, nil
 	}
 
 	err := invoice.Write().Do(context.Background(), func(ctx context.Context) error {
-		sum, err := total(ctx) // ctx is the lease's: it enters again, with the same token
+		sum, err := total(ctx) // ctx is from the lease: the claim re-enters the hold, with the same token
 		fmt.Println(sum, err)
 		return err
 	})
@@ -204,8 +204,8 @@ func ExampleOptions_reentrant() {
 }
 
 // Eight goroutines under the context of one lease. All of them are its holder:
-// with Reentrant they are in together, without it each is told at once that it
-// would wait for itself. If they are to exclude each other, give them a context
+// with Reentrant they all get a lease at once, without it each gets an error, as it
+// would wait for itself. If they must exclude each other, give them a context
 // that does not come from the lease, and another name.
 func ExampleOptions_reentrantFanOut() {
 	locks := newLocker()
@@ -239,8 +239,8 @@ func ExampleOptions_reentrantFanOut() {
 	// reentrant: true in: 8 refused: 0
 }
 
-// Both accounts or none, whatever the order in which they are named: two
-// transfers the other way round do not wait for each other.
+// All takes both accounts or none, in an order of its own. So two transfers in
+// opposite directions do not deadlock.
 func ExampleLocker_All() {
 	locks := newLocker()
 	defer locks.Close()
@@ -272,8 +272,8 @@ func ExampleLocker_All() {
 	// <nil>
 }
 
-// A job that is begun by one process and finished by another, with the name
-// taken all the time, and one token for both.
+// One process begins a job and another finishes it. The name is taken all the
+// time, and both have the same token.
 func ExampleLease_Detach() {
 	store := memstore.New()
 	first, err := holdfast.New(store, nil)
@@ -292,7 +292,7 @@ func ExampleLease_Detach() {
 		fmt.Println(err)
 		return
 	}
-	text := ref.String() // by a file, a queue, an argument
+	text := ref.String() // sent by a file, a queue, an argument
 	first.Close()        // and that process ends
 
 	second, err := holdfast.New(store, nil)
@@ -348,7 +348,7 @@ func ExampleElection() {
 		return
 	}
 	fmt.Println("bert leads:", lease.Valid())
-	lease.Release() // he resigns
+	lease.Release() // the leader resigns
 	// Output:
 	// anna leads <nil>
 	// <nil>
@@ -379,8 +379,8 @@ func ExampleSemaphore() {
 	// six more: true
 }
 
-// Read what there is, and write only if that is needed: nobody else writes in
-// between, and until then other readers are not held up.
+// Read first, and write only if needed. Nobody else writes in between, and
+// other readers are blocked only while this one writes.
 func ExampleUpgradeableLease() {
 	locks := newLocker()
 	defer locks.Close()
@@ -409,7 +409,7 @@ func ExampleUpgradeableLease() {
 	_, err = config.Read().TryLock(ctx)
 	fmt.Println("alone:", errors.Is(err, holdfast.ErrHeld))
 
-	fmt.Println("downgraded:", lease.Downgrade()) // and with no gap others read again
+	fmt.Println("downgraded:", lease.Downgrade()) // other readers are admitted again, with no gap for a writer
 	reader, err = config.Read().TryLock(ctx)
 	fmt.Println("beside a reader:", err == nil && lease.Valid())
 	reader.Release()
@@ -423,8 +423,8 @@ func ExampleUpgradeableLease() {
 	// beside a reader: true
 }
 
-// The context ends with the lease, with the reason as its cause, so work under
-// it stops when it has to.
+// The context ends with the lease, with the reason as its cause. So work under
+// the context stops when the lease ends.
 func ExampleLease_Context() {
 	locks := newLocker()
 	defer locks.Close()
@@ -443,8 +443,8 @@ func ExampleLease_Context() {
 	// context canceled true
 }
 
-// A lease that is renewed by the work itself, step by step: if a step hangs, the
-// name comes free, though the process lives on.
+// The work itself renews the lease, at each step. If a step hangs, the
+// name comes free, although the process lives.
 func ExampleLease_Renew() {
 	locks := newLocker()
 	defer locks.Close()
@@ -456,7 +456,7 @@ func ExampleLease_Renew() {
 		return
 	}
 	for step := range 3 {
-		// Before each step: is it ours still, and for long enough?
+		// Before each step: does this process still hold the lock, for long enough?
 		if err := lease.Renew(ctx, 2*time.Minute); err != nil {
 			fmt.Println(err)
 			return
@@ -473,8 +473,8 @@ func ExampleLease_Renew() {
 	// true
 }
 
-// A name goes from one goroutine to the next that waits for it without a word
-// to the store: it is one hold there, and each has a larger token.
+// A name goes from one goroutine to the next waiter without a request
+// to the store. There it stays one hold; each lease has a larger token.
 func ExampleHandOver() {
 	locks, err := holdfast.New(memstore.New(), &holdfast.Options{
 		HandOver: &holdfast.HandOver{Times: 16, For: 20 * time.Millisecond}, // &HandOver{}: off
@@ -504,8 +504,8 @@ func ExampleHandOver() {
 }
 
 // A register keeps the largest token that it has seen and refuses smaller
-// ones: with that, a holder that was stopped for minutes does no harm when it
-// goes on.
+// ones. So a holder that was stopped for minutes does no harm when it
+// continues.
 type register struct {
 	mu    sync.Mutex
 	token int64
@@ -538,7 +538,7 @@ func ExampleLease_Token() {
 		fmt.Println(err)
 		return
 	}
-	store.Break("shared") // slow is stopped, and its time runs out
+	store.Break("shared") // slow is stopped, and its lease expires
 	next, err := locks.Mutex("shared").Lock(ctx)
 	if err != nil {
 		fmt.Println(err)
@@ -553,7 +553,7 @@ func ExampleLease_Token() {
 	// new
 }
 
-// A program of others that locks by name, as certmagic does, is given a ByName.
+// A library that locks by name, such as certmagic, gets a ByName.
 func ExampleByName() {
 	locks := newLocker()
 	defer locks.Close()

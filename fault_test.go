@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// suspended is how long the machine has slept, as far as these tests say.
+// suspended is how long the machine has slept, as these tests simulate it.
 var suspended atomic.Int64
 
-// realSlept is what the engine asks outside of tests.
+// realSlept is the function that the engine uses outside of tests.
 var realSlept = clock.Slept
 
 func TestMain(m *testing.M) {
@@ -29,12 +29,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// suspend lets the machine sleep: the boot clock goes on, timers do not.
+// suspend lets the machine sleep: the boot clock advances, timers do not.
 func suspend(d time.Duration) { suspended.Add(int64(d)) }
 
-// A link is a memory store at the far end of a link that can be bad. Until told
-// otherwise it works and takes no time. It keeps all calls, and fails the test
-// when two of them for one claim overlap.
+// A link is a memory store behind a connection that can be faulty. By default
+// it works and takes no time. It records all calls, and fails the test
+// if two calls for one claim overlap.
 type link struct {
 	t    testing.TB
 	mem  *memstore.Store
@@ -50,7 +50,7 @@ type link struct {
 	sink func(store.Notification) // of the engine that watches
 
 	once sync.Once
-	end  chan struct{} // closed when the test ends: then nothing hangs any more
+	end  chan struct{} // closed when the test ends, which ends all calls that hang
 }
 
 // A call is one operation of the engine on the store.
@@ -68,7 +68,7 @@ type call struct {
 	err    error     // how it came out; of a renewal only what the link did to it
 }
 
-// A fate is what becomes of a call. The zero fate: it works, at once.
+// A fate is what happens to a call. The zero fate: it works, at once.
 type fate struct {
 	there  time.Duration   // how long the request is on its way
 	back   time.Duration   // how long the answer is on its way
@@ -316,7 +316,7 @@ func (s withNotifications) Watch(ctx context.Context, p store.Process, sink func
 	})
 }
 
-// tell delivers a notification of the test's making.
+// tell delivers a notification that the test has made.
 func (s *link) tell(h store.Notification) {
 	s.mu.Lock()
 	sink := s.sink
@@ -325,8 +325,8 @@ func (s *link) tell(h store.Notification) {
 	synctest.Wait()
 }
 
-// withPolls is a link over which one can look without asking, and that wakes
-// nobody.
+// withPolls is a link that supports polls and has no
+// notifications.
 type withPolls struct{ *link }
 
 func (s withPolls) Poll(ctx context.Context, c store.Claim) (a store.Answer, err error) {

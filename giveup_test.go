@@ -66,7 +66,7 @@ func TestGiveUp_ARequestFromBeforeTheGrantCountsAtRenewal(t *testing.T) {
 	})
 }
 
-// A request that comes while nobody listens yet is heard as soon as somebody does.
+// A request that comes before any lease listens is received as soon as one does.
 func TestGiveUp_ARequestFromBeforeSubscribingIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -77,7 +77,7 @@ func TestGiveUp_ARequestFromBeforeSubscribingIsDelivered(t *testing.T) {
 	})
 }
 
-// So is one in a process that has subscribed for another, where no new subscription looks.
+// So is a request in a process that has already subscribed for another lease.
 func TestGiveUp_ARequestFromBeforeTheListenerIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -93,7 +93,7 @@ func TestGiveUp_ARequestFromBeforeTheListenerIsDelivered(t *testing.T) {
 	})
 }
 
-// What nobody wants to know costs no call more, and who listens subscribes once.
+// Without a listener there are no additional calls; a listener subscribes once.
 func TestGiveUp_WithoutARequestNothingIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -161,8 +161,8 @@ func TestGiveUp_AnEventForEachReason(t *testing.T) {
 	})
 }
 
-// One that waits in its process's own queue has no ask of its own in the store:
-// the first of its process asks for it.
+// A claim in the local queue has no ask in the store: the first claim of its
+// process asks for it.
 func TestGiveUp_ALocallyQueuedWaiterAsksToo(t *testing.T) {
 	for _, late := range []time.Duration{0, 200 * time.Millisecond} { // of the answers to those ahead
 		synctest.Test(t, func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestGiveUp_ALocallyQueuedWaiterAsksToo(t *testing.T) {
 			time.Sleep(3 * late)
 			same(t, "asked", over(asked), true)
 			if n := len(far.made("ask")); n > 2 {
-				t.Fatalf("%d asks for one who came in line", n)
+				t.Fatalf("%d asks for a claim that joined the local queue", n)
 			}
 			asks.cancel()
 			asks.failed(context.Canceled)
@@ -195,20 +195,20 @@ func TestGiveUp_AWaiterOfTheSameProcessAsks(t *testing.T) {
 		l := lock(t, locks, "a")
 		asked := listens(l)
 		w := waits(t, locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
-		time.Sleep(time.Second) // until then it may be handed the name
+		time.Sleep(time.Second) // until then it can be handed the name
 		same(t, "asked", over(asked), true)
 		release(t, l)
 		w.got()
 	})
 }
 
-// It does not wait in line for a hand-over, which the holder may put off for an hour.
+// A claim that asks does not wait for a hand-over, which the holder may delay for an hour.
 func TestGiveUp_AWaiterOfTheSameProcessAsksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, withNotifications{newLink(t)}, &Options{HandOver: &HandOver{Times: 64, For: time.Hour}})
 		l := lock(t, locks, "a")
 		asked := listens(l)
-		in := waits(t, locks.Mutex("a").Lock) // first in line, and in no hurry
+		in := waits(t, locks.Mutex("a").Lock) // first in the local queue, and does not ask
 		w := waits(t, locks.With(&Options{AskToGiveUp: "please"}).Mutex("a").Lock)
 		same(t, "asked", over(asked), true)
 		release(t, l)
@@ -217,7 +217,7 @@ func TestGiveUp_AWaiterOfTheSameProcessAsksAtOnce(t *testing.T) {
 	})
 }
 
-// It is asked while its renewal is on its way, which has not read the reason.
+// The request comes while a renewal is under way that has not read the reason.
 func TestGiveUp_ARequestDuringARenewalRenewsOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -247,7 +247,7 @@ func TestGiveUp_AHolderReadsAfterMissedNotifications(t *testing.T) {
 	})
 }
 
-// A lease that its owner renews by hand lasts no longer because somebody asks.
+// A lease that its owner renews by hand is not extended by a request.
 func TestGiveUp_ARenewalByHandDeliversARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -301,7 +301,7 @@ func TestGiveUp_AStoreThatCannotPassItOnSaysSo(t *testing.T) {
 	})
 }
 
-// Of those that have positions, one alone asks for who is behind them.
+// If several claims have positions, only one asks for those behind them.
 func TestGiveUp_OneWithAPositionAsksForTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

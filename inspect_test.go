@@ -159,7 +159,7 @@ func TestBreak_NowGrantsTheNext(t *testing.T) {
 	})
 }
 
-// The holder has the reason with its next renewal, and nothing is left of it then.
+// The holder gets the reason with its next renewal, and then the entry is gone.
 func TestBreak_NowIsReportedToTheHolderAndListed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -246,7 +246,7 @@ func TestHeld_IsWhatThisProcessHolds(t *testing.T) {
 		<-b.Lost()
 		same(t, "held", names(), "")
 
-		// Over by the clock, before anybody has looked.
+		// The hold has expired by the clock, before any operation has dropped it.
 		lock(t, locks.With(&Options{TTL: time.Second, NoRenew: On}), "d")
 		same(t, "held", names(), "d")
 		suspend(time.Minute)
@@ -291,7 +291,7 @@ func TestRelease_OfWhatAnotherProcessHasDetached(t *testing.T) {
 	})
 }
 
-// What is printed of one that holds, waits or leads is for people, and has all that is asked for first.
+// The text of a holder, waiter or leader is for people, and begins with the most important facts.
 func TestOwnersArePrintedForPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -322,7 +322,7 @@ func TestOwnersArePrintedForPeople(t *testing.T) {
 	})
 }
 
-// A look whose context has ended asks nobody, and says what ended it alone.
+// A look whose context has ended sends nothing, and its error matches only the context's.
 func TestLook_ReturnsTheErrorOfAnEndedContext(t *testing.T) {
 	s := listed(t, memstore.New())
 	locks := locker(t, s, nil)

@@ -40,7 +40,7 @@ func TestIsLeader_OnlyWhileItsTermLasts(t *testing.T) {
 	})
 }
 
-// Whichever of the two ends first, the other has the term still.
+// Whichever of the two ends first, the other still has the term.
 func TestIsLeader_ByACampaignThatEnteredAgain(t *testing.T) {
 	for name, endFirst := range map[string]int{"the first ends first": 0, "the second ends first": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSetNote_IsSeenAtOnce(t *testing.T) {
 	})
 }
 
-// Nothing is sent before its holder renews it.
+// Nothing is sent before the holder renews the lease.
 func TestSetNote_OfALeaseThatIsRenewedByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -158,7 +158,7 @@ func TestSetNote_EndsWithItsLease(t *testing.T) {
 		cancelled := waits(t, func(context.Context) (*Lease, error) { return locks.Mutex("a").Lock(ctx) })
 		cancel()
 		cancelled.failed(ErrHeld)
-		same(t, "who is in the way", heldBy(t, cancelled.err).Note, "mine")
+		same(t, "the blocking holder", heldBy(t, cancelled.err).Note, "mine")
 		release(t, l)
 		next.handed()
 		time.Sleep(11 * time.Second)
@@ -166,7 +166,7 @@ func TestSetNote_EndsWithItsLease(t *testing.T) {
 	})
 }
 
-// A grant that Close meets on its way is given back, and nobody leads by it.
+// A grant whose answer comes during Close is released, and nobody leads by it.
 func TestIsLeader_NotAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks *Locker

@@ -45,7 +45,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// The contexts of parents that end together share their end and nothing else.
+// The contexts of parents that end together share only their end.
 func TestContext_OfParentsThatEndTogether(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(cancel context.CancelCauseFunc, l *Lease)

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// locker makes a Locker that the end of the test closes. A test that goes on
-// for longer than any of them has reason to, which in a bubble takes no time,
-// ends there and then.
+// locker makes a Locker that is closed at the end of the test. A test that
+// takes longer than any of them needs, which in a bubble takes no real time,
+// is ended at once.
 func locker(t testing.TB, s store.Store, o *Options) *Locker {
 	t.Helper()
 	endless := time.AfterFunc(60*time.Hour, func() { panic(t.Name() + " goes on for ever") })
@@ -65,7 +65,7 @@ type waiter struct {
 	at     time.Time // when it ended
 }
 
-// waits begins to wait, and returns when the waiter has nothing to do at once.
+// waits begins to wait, and returns once the waiter is blocked.
 func waits(t testing.TB, lock func(context.Context) (*Lease, error)) *waiter {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &waiter{t: t, cancel: cancel, done: make(chan struct{})}
@@ -79,18 +79,18 @@ func waits(t testing.TB, lock func(context.Context) (*Lease, error)) *waiter {
 	return w
 }
 
-// waiting must be so still.
+// waiting checks that the waiter still waits.
 func (w *waiter) waiting() {
 	w.t.Helper()
 	synctest.Wait()
 	select {
 	case <-w.done:
-		w.t.Fatalf("the wait is over: lease %v, error %v", w.lease != nil, w.err)
+		w.t.Fatalf("the wait has ended: lease %v, error %v", w.lease != nil, w.err)
 	default:
 	}
 }
 
-// wait waits for the end, though not for ever: a bubble's time is free.
+// wait waits for the end, for a day at most, which in a bubble takes no time.
 func (w *waiter) wait() {
 	w.t.Helper()
 	select {
@@ -100,7 +100,7 @@ func (w *waiter) wait() {
 	}
 }
 
-// got is the lease that must come of it in the end.
+// got returns the lease that the wait must end with.
 func (w *waiter) got() *Lease {
 	w.t.Helper()
 	w.wait()
@@ -110,7 +110,7 @@ func (w *waiter) got() *Lease {
 	return w.lease
 }
 
-// failed is the error that must come of it in the end.
+// failed returns the error that the wait must end with.
 func (w *waiter) failed(with ...error) {
 	w.t.Helper()
 	w.wait()
@@ -156,7 +156,7 @@ func same[T comparable](t testing.TB, what string, have, want T) {
 	}
 }
 
-// stored is what the store has of the name.
+// stored is the state of the name in the store.
 func stored(mem *memstore.Store, name string) (st store.State) {
 	for s := range mem.List(context.Background(), name) {
 		st = s
@@ -172,7 +172,7 @@ func empty(t testing.TB, mem *memstore.Store) {
 	}
 }
 
-// another is a claim of another process, straight in the store.
+// another is a claim of another process, made directly in the store.
 type another struct {
 	t   testing.TB
 	mem *memstore.Store
@@ -212,7 +212,7 @@ func (o *another) release() {
 // drop is onNotification for notifications that never arrive.
 func drop(store.Notification) []store.Notification { return nil }
 
-// skewed is a store of one name whose clock is off.
+// skewed is a store of one name whose clock is wrong.
 type skewed struct {
 	off time.Duration
 	mu  sync.Mutex
@@ -265,7 +265,7 @@ func (s *skewed) Describe() store.Description {
 	return store.Description{Store: "skewed", MinTTL: time.Second, MaxTTL: time.Hour, Tick: time.Microsecond}
 }
 
-// heldBy is the one holder that a refusal tells of.
+// heldBy is the only holder in a refusal.
 func heldBy(t testing.TB, err error) Holder {
 	t.Helper()
 	var held *HeldError

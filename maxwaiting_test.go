@@ -31,7 +31,7 @@ func TestMaxWaiting_LockBeyondItFailsAtOnce(t *testing.T) {
 		if !strings.Contains(err.Error(), "MaxWaiting") {
 			t.Fatal(err)
 		}
-		same(t, "told", o.reported(), "refused 0s")
+		same(t, "events", o.reported(), "refused 0s")
 		_, err = locks.Mutex("a").TryLock(t.Context())
 		is(t, err, ErrHeld)
 		for _, w := range all {
@@ -48,7 +48,7 @@ func TestMaxWaiting_LockBeyondItFailsAtOnce(t *testing.T) {
 	})
 }
 
-// While a semaphore's total changes, claims with either wait for the one name.
+// While a semaphore's total changes, claims with both totals wait for one name.
 func TestMaxWaiting_CountsClaimsWithAnotherTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -75,7 +75,7 @@ func TestMaxWaiting_CountsClaimsWithAnotherTotal(t *testing.T) {
 		first := waits(t, acquire(3))
 		second := waits(t, acquire(5))
 		refused()
-		// The claims with the other total wait alone: they count all the same.
+		// Only claims with the other total wait, but they count.
 		first.cancel()
 		first.failed(context.Canceled)
 		third := waits(t, acquire(5))
@@ -91,7 +91,7 @@ func TestMaxWaiting_CountsClaimsWithAnotherTotal(t *testing.T) {
 	})
 }
 
-// Who is not answered yet does not wait yet: with room for all nobody is refused.
+// A claim without an answer does not wait yet: if all claims fit, none is refused.
 func TestMaxWaiting_ClaimsThatAreGrantedDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -112,13 +112,13 @@ type burst struct {
 	mem   *memstore.Store
 	store store.Store
 	all   []*waiter
-	waits map[*waiter]bool // of whom was told that it waits
+	waits map[*waiter]bool // the claims that were reported as waiting
 	mu    sync.Mutex
 }
 
 type ofBurst struct{}
 
-// tell notes who waits.
+// tell records the claims that wait.
 func (b *burst) tell(e Event) {
 	if e.Kind == EventWaiting {
 		b.mu.Lock()
@@ -149,7 +149,7 @@ func (b *burst) begin(t *testing.T, n int, lock func(i int) func(context.Context
 	synctest.Wait()
 }
 
-// burstStores are a store in this process, and links on which each answer takes its time.
+// burstStores are a store in this process, and links on which each answer takes some time.
 var burstStores = map[string]func(b *burst, t *testing.T){
 	"memory": func(b *burst, t *testing.T) { b.store = b.mem },
 	"a link that wakes": func(b *burst, t *testing.T) {
@@ -164,7 +164,7 @@ var burstStores = map[string]func(b *burst, t *testing.T){
 	},
 }
 
-// burstKinds are what waits for the name a beside one that holds it all.
+// burstKinds are the kinds of claims that wait for a name while one claim holds all of it.
 var burstKinds = map[string]func(l *Locker, i int) func(context.Context) (*Lease, error){
 	"mutex": func(l *Locker, i int) func(context.Context) (*Lease, error) { return l.Mutex("a").Lock },
 	"read":  func(l *Locker, i int) func(context.Context) (*Lease, error) { return l.RWMutex("a").Read().Lock },
@@ -213,10 +213,10 @@ func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 							if is(t, w.err, ErrHeld); !strings.Contains(w.err.Error(), "MaxWaiting") {
 								t.Fatal(w.err)
 							}
-							same(t, "told that it waits", b.waits[w], false)
+							same(t, "reported as waiting", b.waits[w], false)
 						default:
 							waiting = append(waiting, w)
-							same(t, "told that it waits", b.waits[w], true)
+							same(t, "reported as waiting", b.waits[w], true)
 						}
 					}
 					same(t, "that wait", len(waiting), most)
@@ -233,7 +233,7 @@ func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 					}
 					release(t, held)
 					release(t, slots)
-					for range waiting { // each releases before the next gets in
+					for range waiting { // each releases before the next is admitted
 						next := first(waiting)
 						release(t, next.got())
 						waiting = without(waiting, next)
@@ -244,7 +244,7 @@ func TestMaxWaiting_NoBurstExceedsIt(t *testing.T) {
 	}
 }
 
-// first is the first of those whose wait is over.
+// first is the first of those whose wait has ended.
 func first(of []*waiter) *waiter {
 	for {
 		for _, w := range of {
@@ -288,7 +288,7 @@ func TestMaxWaiting_AnImmediateGrantIsNeverRefused(t *testing.T) {
 	}
 }
 
-// While claims come and go, with weights, totals and kinds.
+// The bound is kept while claims of all weights, totals and kinds come and go.
 func TestMaxWaiting_IsNeverExceededWhileClaimsComeAndGo(t *testing.T) {
 	for where, open := range burstStores {
 		t.Run(where, func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestMaxWaiting_IsNeverExceededWhileClaimsComeAndGo(t *testing.T) {
 	}
 }
 
-// It has a position in the store for a moment, which is given back.
+// The refused claim has a position in the store for a moment, and gives it back.
 func TestMaxWaiting_OneTooManyLeavesNothingInTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -363,7 +363,7 @@ func TestMaxWaiting_OneTooManyLeavesNothingInTheStore(t *testing.T) {
 	})
 }
 
-// Whoever was told that it waits goes on, though it asks the store only now, and another comes meanwhile.
+// A claim that was reported as waiting continues, although it asks the store only now and another claim comes meanwhile.
 func TestMaxWaiting_AnAdmittedWaiterIsNotRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -25,7 +25,7 @@ func TestMode_SaysWhoElseMayHoldTheName(t *testing.T) {
 	same(t, "a read lease under a write lease", inner.Mode(), ModeWrite)
 	release(t, inner)
 	release(t, w)
-	same(t, "a write lease that is over", w.Mode(), ModeWrite)
+	same(t, "a write lease that has ended", w.Mode(), ModeWrite)
 
 	r, err := rw.Read().Lock(ctx)
 	if err != nil {

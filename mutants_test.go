@@ -7,19 +7,19 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// one is a broken engine that differs in one place.
+// one is an engine with one defect.
 func one(name, test, mark string, do mutant.Op) mutant.Broken {
 	return mutant.Broken{Name: name, Test: test, Edits: []mutant.Edit{mutant.At(mark, do)}}
 }
 
-// inside is one that a test of the engine's own package catches.
+// inside is a mutant that a test of the engine's own package catches.
 func inside(name, test, mark string, do mutant.Op) mutant.Broken {
 	b := one(name, test, mark, do)
 	b.Pkg = "internal/engine"
 	return b
 }
 
-// ofClock is one that a test of the clock catches.
+// ofClock is a mutant that a test of package clock catches.
 func ofClock(name, test, mark string) mutant.Broken {
 	b := one(name, test, mark, mutant.Line("case false:"))
 	b.Pkg = "internal/clock"
@@ -303,7 +303,7 @@ var engineMutants = []mutant.Broken{
 	one("a loss does not end the wait for the others", "TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait", "loss-end-wait-others", mutant.Delete()),
 	one("left while it is shown", "TestSeveral_MinHold_CanceledWhileItIsShown", "left-while-shown", mutant.Delete()),
 
-	// A minimum hold for which nobody ran.
+	// A minimum hold under which nothing ran.
 	one("shown though its caller has left", "TestMinHold_CallerLeftBeforeTheTokenIsShown", "minimum-hold-shown-once", mutant.Cond("out.err != nil || !out.answer.Granted || !o.shows(&out.answer) || o.part")),
 	one("given back as if the caller had had it", "TestMinHold_CallerLeftWhileSeveralAreShown", "given-back-if-caller", mutant.Stmt("_ = l")),
 	one("a minimum hold is never kept", "TestMinHold_CountsOnceTheCallerHasTheLease", "roll-back-shows-token", mutant.Cond("true || h.unrun.Load()")),

@@ -31,7 +31,7 @@ func TestObserver_EventsAddUp(t *testing.T) {
 	}
 	t.Log(all)
 	if handed := strings.Count(log.String(), "handed over"); handed != all[EventHandedOver] {
-		t.Errorf("%d were handed over, and %d told", handed, all[EventHandedOver])
+		t.Errorf("%d were handed over, and %d reported", handed, all[EventHandedOver])
 	}
 	if len(all) != engine.EventKinds || all[EventHandedOver] < 100 {
 		t.Fatal("too few of one kind to prove anything")
@@ -41,7 +41,7 @@ func TestObserver_EventsAddUp(t *testing.T) {
 func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 	var mu sync.Mutex
 	reported := map[EventKind]int{}
-	open := map[int64]int{} // by token: granted, and not over
+	open := map[int64]int{} // by token: granted, and not ended
 	s := newLink(t)
 	s.on(func(c *call) fate {
 		f := fate{there: time.Duration(rand.IntN(20)) * time.Millisecond, back: time.Duration(rand.IntN(20)) * time.Millisecond}
@@ -101,7 +101,7 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 		t.Fatal(err)
 	}
 	all.Wait()
-	// A grant that Close met on its way to its caller is over, and told.
+	// A grant whose answer came during Close has ended, and is reported.
 	begun := reported[EventGranted] + reported[EventHandedOver]
 	ended := begun + reported[EventRefused] + reported[EventFailed]
 	if ended < claims || ended > claims+12 {
@@ -118,8 +118,8 @@ func addUp(t *testing.T, round int, log io.Writer) map[EventKind]int {
 	return reported
 }
 
-// A lease that is handed on, lost and given up at the same moment: whoever was
-// not told that it began is not told that it ended.
+// A lease is handed over, lost and released at the same moment: if its beginning
+// is not reported, its end is not reported either.
 func TestObserver_EventsAddUpWithLostReplies(t *testing.T) {
 	for _, how := range []string{"lost", "lost and given up", "closed", "closed and given up"} {
 		begun, ended := 0, 0
@@ -136,15 +136,15 @@ func TestObserver_EventsAddUpWithLostReplies(t *testing.T) {
 				}})
 				first := lock(t, locks, "a").engine().Probe()
 				w := waits(t, locks.Mutex("a").Lock)
-				// As a release hands it on, and before the other has seen it the
-				// rest happens.
+				// A release hands it over, and the rest happens before the other has
+				// seen it.
 				first.Leave()
 				if !first.HandOn(func() {
 					if strings.HasSuffix(how, "given up") {
 						w.cancel()
 					}
 				}) {
-					t.Fatal("not handed on")
+					t.Fatal("not handed over")
 				}
 				if strings.HasPrefix(how, "lost") {
 					first.Lose()
@@ -155,7 +155,7 @@ func TestObserver_EventsAddUpWithLostReplies(t *testing.T) {
 				w.wait()
 				begun, ended = begun+int(handed.Load()), ended+int(over.Load())
 				if handed.Load() != over.Load() {
-					t.Fatalf("%s: handed over %d times, over %d times", how, handed.Load(), over.Load())
+					t.Fatalf("%s: handed over %d times, ended %d times", how, handed.Load(), over.Load())
 				}
 			})
 		}

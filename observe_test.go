@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// An observer keeps the events that it was told of.
+// An observer keeps the events that it receives.
 type observer struct {
 	mu    sync.Mutex
 	all   []Event
@@ -34,7 +34,7 @@ func (o *observer) tell(e Event) {
 	o.all = append(o.all, e)
 }
 
-// told is what was told so far, each as its kind and its duration.
+// reported is the events so far, each as its kind and its duration.
 func (o *observer) reported() string {
 	synctest.Wait()
 	o.mu.Lock()
@@ -53,12 +53,12 @@ func (o *observer) last(t testing.TB) Event {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.all) == 0 {
-		t.Fatal("nothing was told")
+		t.Fatal("no event")
 	}
 	return o.all[len(o.all)-1]
 }
 
-// eventOf is one of the name a over a link, of those fields that each event has.
+// eventOf is an event of the name a over a link, with the fields that every event has.
 func eventOf(kind EventKind, token int64, after time.Duration, err error) Event {
 	return Event{Kind: kind, Name: "a", Store: "a link", Token: token, After: after, Err: err}
 }
@@ -173,12 +173,12 @@ func TestObserver_ReceivesHowLateARenewalWas(t *testing.T) {
 			got[i] = plain(got[i])
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("told %v, want %v", o.all, want)
+			t.Fatalf("events %v, want %v", o.all, want)
 		}
 	})
 }
 
-// So it is of a hold that waits for other names and is kept by asking again.
+// The same is true for a hold that waits for other names and is kept by asking again.
 func TestObserver_ReceivesHowLateAHoldOfSeveralIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
@@ -201,7 +201,7 @@ func TestObserver_ReceivesHowLateAHoldOfSeveralIsRenewed(t *testing.T) {
 	})
 }
 
-// Whatever way a hold ends, its end is told once.
+// However a hold ends, its end is reported once.
 func TestObserver_ReceivesEachLossOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -231,8 +231,8 @@ func TestObserver_ReceivesEachLossOnce(t *testing.T) {
 	}
 }
 
-// The loss was told to the renewal that the release waited for: nobody has heard
-// of it yet.
+// The renewal for which the release waited has learned of the loss: it is not
+// reported yet.
 func TestObserver_ReceivesALossThatTheReleaseFinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)
@@ -260,7 +260,7 @@ func TestObserver_CloseReleasesAndEndsWaitsWithoutAnEvent(t *testing.T) {
 	})
 }
 
-// Mistakes of the caller are found before anything is sent.
+// Invalid calls are refused before anything is sent.
 func TestObserver_ReceivesNoMistakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, locks, o := observed(t, nil)
@@ -274,8 +274,8 @@ func TestObserver_ReceivesNoMistakes(t *testing.T) {
 	})
 }
 
-// The observer may use whatever has a lock inside, or take its time: no lock of
-// the engine is held meanwhile.
+// The observer may call anything that takes a lock, and may be slow: the engine
+// holds no lock meanwhile.
 func TestObserver_IsCalledWithoutALock(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
@@ -286,7 +286,7 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 			if e.Name == "inner" {
 				return
 			}
-			// As no user should: it would hang if a lock were held.
+			// No user should do this: it would hang if a lock were held.
 			l, err := locks.With(nil).Mutex("inner").TryLock(context.Background())
 			if err == nil {
 				err = l.Release()
@@ -313,7 +313,7 @@ func TestObserver_IsCalledWithoutALock(t *testing.T) {
 		synctest.Wait()
 		reported := 0
 		kinds.Range(func(any, any) bool { reported++; return true })
-		same(t, "kinds", reported, engine.EventKinds-2) // nothing has failed, or was handed over
+		same(t, "kinds", reported, engine.EventKinds-2) // no failure, and no hand-over
 	})
 }
 
@@ -329,8 +329,8 @@ func TestObserver_ChildrenKeepIt(t *testing.T) {
 	})
 }
 
-// Nobody pays for what nobody asked for; and the events themselves are no
-// garbage either.
+// Without an observer nothing is allocated for one, and the events themselves
+// are not allocated either.
 func TestObserver_AllocatesNothing(t *testing.T) {
 	pair := func(o *Options) float64 {
 		s, err := New(memstore.New(), o)
@@ -353,7 +353,7 @@ func TestObserver_AllocatesNothing(t *testing.T) {
 	with := pair(&Options{Observer: func(e Event) { events += int(e.Kind) }})
 	without := pair(nil)
 	if events == 0 {
-		t.Fatal("nothing was told")
+		t.Fatal("no event")
 	}
 	same(t, "allocations of a pair with an observer", with, without)
 }
@@ -368,8 +368,8 @@ func TestEventKind_SaysItsName(t *testing.T) {
 	}
 }
 
-// What an operator should be woken for is told by the level, and each line says
-// whose it is, also as JSON.
+// The level of a log line says whether an operator is needed, and each line names
+// its lock and owner, also as JSON.
 func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -382,7 +382,7 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 		two := lock(t, locks, "two") // broken
 		s.mem.Break("two")
 		<-two.Lost()
-		synctest.Wait()                  // it is told after that
+		synctest.Wait()                  // it is reported after that
 		three := lock(t, locks, "three") // indeterminate whether it was released
 		s.on(func(c *call) fate { return fate{fail: errLink} })
 		is(t, three.Release(), ErrUnavailable)
@@ -407,10 +407,10 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 			}
 			l := leases[r.Name]
 			if l == nil || r.ID != l.ID() || r.Token != l.Token() || r.Store != "a link" {
-				t.Errorf("%s does not say whose it is", line)
+				t.Errorf("%s does not name the lock and its owner", line)
 			}
 			if (r.Err == "") != (r.Msg == "holdfast: granted" || r.Msg == "holdfast: released") {
-				t.Errorf("%s: an error where there is none, or the other way round", line)
+				t.Errorf("%s: the line has an error without a failure, or the reverse", line)
 			}
 			levels = append(levels, r.Name+" "+r.Level)
 		}
@@ -418,7 +418,7 @@ func TestLog_ALossIsAnErrorAFailedRenewalAWarningTheRestDebug(t *testing.T) {
 	})
 }
 
-// Whoever counts waits leaves out those that go on while all is well.
+// A program that counts waits can leave out those of candidates, which are normal.
 func TestObserver_EventsOfCandidatesSayThatTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -435,7 +435,7 @@ func TestObserver_EventsOfCandidatesSayThatTheyAre(t *testing.T) {
 		seen := map[EventKind]bool{}
 		for _, e := range append(events.all, events.waits...) {
 			if seen[e.Kind] = true; !e.Candidate {
-				t.Errorf("%v is of no candidate", e.Kind)
+				t.Errorf("the event %v is not marked as a candidate's", e.Kind)
 			}
 		}
 		for _, kind := range []EventKind{EventGranted, EventWaiting, EventRefused, EventRenewed, EventReleased} {
@@ -445,7 +445,7 @@ func TestObserver_EventsOfCandidatesSayThatTheyAre(t *testing.T) {
 		release(t, lock(t, watched(), "a"))
 		for _, e := range events.all {
 			if e.Candidate {
-				t.Errorf("%v of a mutex is of a candidate", e.Kind)
+				t.Errorf("the event %v of a mutex is marked as a candidate's", e.Kind)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// withNames is a link by which one who looks at a name is notified, too.
+// withNames is a link that also notifies the observers of a name.
 type withNames struct {
 	withList
 	unsupported bool
@@ -41,7 +41,7 @@ func named(t testing.TB, mem *memstore.Store) withNames {
 	return withNames{withList: listed(t, mem), watching: new(int)}
 }
 
-// observes has the leader of an election seen by way of the store, as long as the test lasts.
+// observes follows the leader of an election through the store until the test ends.
 func observes(t *testing.T, s store.Store) (news <-chan Leader) {
 	seen := make(chan Leader, 100)
 	e := locker(t, s, nil).Election("leader")
@@ -78,7 +78,7 @@ func TestObserve_IsNotifiedIfTheStoreCan(t *testing.T) {
 			same(t, "after", time.Since(before), 0)
 		}
 		if n := strings.Count(s.ops(), "list"); n > 120 { // six minutes, a poll each ten seconds and one for each renewal
-			t.Errorf("%d readings in 6 minutes", n)
+			t.Errorf("%d reads in 6 minutes", n)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestObserve_NothingIsMissedAsItBegins(t *testing.T) {
 	})
 }
 
-// One that is notified and could not read looks again soon: what changed meanwhile is told by nobody.
+// An observer that was notified but could not read reads again soon: no second notification comes.
 func TestObserve_AFailedReadIsRepeatedSoonDespiteNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -132,7 +132,7 @@ func TestObserve_AFailedReadIsRepeatedSoonDespiteNotifications(t *testing.T) {
 	})
 }
 
-// A store that fails to notify, or cannot, is polled, and asked again later.
+// A store that fails to notify, or cannot, is polled; the subscription is tried again later.
 func TestObserve_WithoutNotificationsItPolls(t *testing.T) {
 	for _, unsupported := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

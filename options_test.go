@@ -35,7 +35,7 @@ func TestB96_Defaults(t *testing.T) {
 	}
 }
 
-// B90, B91, B92, B93, B98: each is told with its name, before anything is sent.
+// B90, B91, B92, B93, B98: each error names the option, before anything is sent.
 func TestB91_B92_B98_NonsenseIsRefused(t *testing.T) {
 	s := newLink(t)
 	s.desc.MinTTL, s.desc.MaxTTL = time.Second, time.Hour
@@ -208,12 +208,12 @@ func TestArguments_AreCheckedBeforeAnythingIsSent(t *testing.T) {
 
 func second(_ *Lease, err error) error { return err }
 
-// The memory store and the engine on it work with no goroutine at all while
-// nobody waits.
+// The memory store and the engine on it need no goroutine while
+// nothing waits.
 func TestAnUncontendedPairInMemoryStartsNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, memstore.New(), nil)
-		// While the garbage collector runs, those of earlier tests are counted.
+		// While the garbage collector runs, goroutines of earlier tests are counted, too.
 		defer debug.SetGCPercent(debug.SetGCPercent(-1))
 		runtime.GC()
 		before := runtime.NumGoroutine()

@@ -94,7 +94,7 @@ func TestB16_WritersAreAloneAndReadersOverlap(t *testing.T) {
 	})
 }
 
-// B17, and the same from a mutex: the holder's own context tells at once.
+// B17, and the same from a mutex: a claim under the holder's own context fails at once.
 func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -120,7 +120,7 @@ func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 		defer cancel()
 		_, err = rw.Write().Lock(ctx)
 		is(t, err, context.DeadlineExceeded, ErrHeld)
-		synctest.Wait() // the position is given back behind our back
+		synctest.Wait() // the position is released in the background
 		release(t, r)
 		released := r.Context(t.Context())
 		is(t, released.Err(), context.Canceled)
@@ -130,7 +130,7 @@ func TestB17_B33_AWaitForItselfIsADeadlock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Twice under the same lease: it counts once.
+		// Two claims under the same lease: the lease counts once.
 		in := one.Context(context.WithValue(one.Context(t.Context()), someKey{}, 1))
 		two, err := sem.Acquire(in, 2)
 		if err != nil {
@@ -205,7 +205,7 @@ func TestB31_B32_SlotsAreCountedAcrossObjects(t *testing.T) {
 		}
 		_, err = b.Semaphore("a", 3).TryAcquire(t.Context(), 1)
 		is(t, err, ErrHeld)
-		_, err = b.Semaphore("a", 2).TryAcquire(t.Context(), 1) // two totals: it has to fit the smaller
+		_, err = b.Semaphore("a", 2).TryAcquire(t.Context(), 1) // two totals: the claim has to fit under the smaller
 		is(t, err, ErrHeld)
 		_, err = b.Semaphore("a", 4).TryAcquire(t.Context(), 1)
 		is(t, err, ErrHeld)

@@ -23,14 +23,14 @@ type grant interface {
 
 type taker func(context.Context) (grant, error)
 
-// A kind is a way to have a name alone.
+// A kind is a way to hold a name alone.
 type kind struct {
 	name string
 	lock func(*Locker, string) (lock, try taker)
 }
 
-// The kinds of which one holder alone fits: B10 and B47 say that all of them
-// pass the mutex's promises.
+// The kinds that allow only one holder: B10 and B47 say that all of them
+// keep the mutex's promises.
 var alone = []kind{
 	{"Mutex", func(l *Locker, name string) (lock, try taker) {
 		m := l.Mutex(name)
@@ -155,7 +155,7 @@ func TestB5_B10_OfAHundredTriesOneWins(t *testing.T) {
 	})
 }
 
-// B6, under the race detector: the counters are plain.
+// B6, under the race detector: the counters are not atomic.
 func TestB6_NoIncrementIsLost(t *testing.T) {
 	locks := locker(t, memstore.New(), nil)
 	var counters [2]int
@@ -292,7 +292,7 @@ func TestB67_TokensGrow(t *testing.T) {
 	})
 }
 
-// B110: in every form, though the name is free.
+// B110: in every form, although the name is free.
 func TestB110_AContextThatHasEndedIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -327,7 +327,7 @@ func TestB110_AContextThatHasEndedIsRefused(t *testing.T) {
 	})
 }
 
-// B119: somebody may still use its context.
+// B119: other code may still use its context.
 func TestB119_ADroppedLeaseIsRenewedUntilClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

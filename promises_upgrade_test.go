@@ -42,7 +42,7 @@ func upgrading(t testing.TB, l *UpgradeableLease) *waiter {
 	return waits(t, func(ctx context.Context) (*Lease, error) { return l.Lease, l.Upgrade(ctx) })
 }
 
-// weighs is what the store has of the upgradeable hold of the name.
+// weighs is the weight of the upgradeable hold of the name in the store.
 func weighs(mem *memstore.Store, name string) (weight, want int64) {
 	for _, e := range stored(mem, name).Entries {
 		if e.Granted && e.Weight > 1 {
@@ -61,7 +61,7 @@ func (s *link) has(t testing.TB, weight int64) {
 	}
 }
 
-// turns are those of the changes that were sent, each with its weight.
+// turns are the turns of the changes that were sent, each with its weight.
 func (s *link) turns() string {
 	var all []string
 	for _, c := range s.made("change") {
@@ -74,7 +74,7 @@ func (s *link) turns() string {
 	return strings.Join(all, " ")
 }
 
-// debugging is a logger that takes all and keeps nothing.
+// debugging is a logger that accepts every level and discards all.
 var debugging = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 // eachUpgradeable runs f in a bubble on each kind of store.
@@ -130,7 +130,7 @@ func TestUpgrade_B23_ATryIsRefusedByAReaderAndChangesNothing(t *testing.T) {
 		reader := take(t, t.Context(), rw.Read().Lock)
 		err := u.TryUpgrade(t.Context())
 		is(t, err, ErrHeld)
-		same(t, "in the way", heldBy(t, err).ID, reader.ID())
+		same(t, "the blocking holder", heldBy(t, err).ID, reader.ID())
 		if !strings.Contains(err.Error(), "upgrade") {
 			t.Errorf("%v does not say what was tried", err)
 		}
@@ -166,7 +166,7 @@ func TestUpgrade_B24_WaitsForTheReadersAndOneReleaseFreesAll(t *testing.T) {
 		release(t, two)
 		up.got()
 		if d := up.at.Sub(left); d > time.Second {
-			t.Fatalf("in %v after the last reader left", d)
+			t.Fatalf("upgraded %v after the last reader left", d)
 		}
 		same(t, "id", u.ID(), id)
 		if u.Token() <= two.Token() || !u.Valid() {

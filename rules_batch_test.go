@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Ten thousand leases are renewed in as few calls as there are batches, and
-// nothing runs in between.
+// Ten thousand leases are renewed in one call for each batch, and no goroutine
+// runs in between.
 func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10_000
@@ -27,7 +27,7 @@ func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 		}
 		synctest.Wait()
 		if more := runtime.NumGoroutine() - before; more > 2 {
-			t.Fatalf("%d goroutines for %d leases that are held", more, n)
+			t.Fatalf("%d more goroutines for %d held leases", more, n)
 		}
 		for round := 1; round <= 6; round++ {
 			time.Sleep(10 * time.Second)
@@ -43,8 +43,8 @@ func TestRule4_LeasesAreRenewedInBatches(t *testing.T) {
 	})
 }
 
-// Leases granted at different times are renewed together where that is only a
-// little early.
+// Leases granted at different times are renewed together if that is only a
+// little early for some.
 func TestRule4_AHoldThatIsNearlyDueJoinsTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -59,8 +59,8 @@ func TestRule4_AHoldThatIsNearlyDueJoinsTheBatch(t *testing.T) {
 	})
 }
 
-// What was renewed in one call is so each time, also where some calls wait for others: a store may
-// keep that by one write.
+// Leases that were renewed in one call stay in one call, also if some calls wait for others: a store can
+// renew such a group by one write.
 func TestRule4_HoldsRenewedTogetherStayTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5500 // in six calls, more than are under way at a time
@@ -124,7 +124,7 @@ func TestRule4_GoroutinesStayFewWhileTheStoreHangs(t *testing.T) {
 		time.Sleep(time.Until(start.Add(30 * time.Second)))
 		for _, l := range leases {
 			if l.Valid() || !over(l.Lost()) {
-				t.Fatal("a lease outlived its time")
+				t.Fatal("a lease is valid after its deadline")
 			}
 		}
 		close(hang)
@@ -168,8 +168,8 @@ func TestRule4_OneNamesFailureDoesNotTouchAnothers(t *testing.T) {
 	})
 }
 
-// A renewal that had to wait for its turn is not sent for a lease that ended
-// meanwhile: it would keep the name from the next.
+// A renewal that had to wait for its turn is not sent for a lease that has ended
+// meanwhile: it would keep the name from the next waiter.
 func TestRule4_AHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -182,8 +182,8 @@ func TestRule4_AHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) {
 			return fate{}
 		})
 		var last *Lease
-		// In calls of their own, as they are bounded differently, and due at once:
-		// the last one waits until the others hang for long.
+		// They are in calls of their own, as their bounds differ, and due at the same time:
+		// the last one waits until the others have hung for long.
 		start, due := time.Now(), 1700*time.Millisecond
 		for i, every := range []time.Duration{1700, 1400, 1200, 1000} {
 			time.Sleep(time.Until(start.Add(due - every*time.Millisecond)))
@@ -198,7 +198,7 @@ func TestRule4_AHoldThatEndsBeforeItsBatchIsNotRenewed(t *testing.T) {
 		synctest.Wait()
 		for _, c := range s.made("renew") {
 			if c.name == last.Name() {
-				t.Fatal("renewed though it was lost")
+				t.Fatal("renewed although it was lost")
 			}
 		}
 	})

@@ -39,7 +39,7 @@ func TestRenewByHand_WithoutItTheLeaseIsLostAtItsTTL(t *testing.T) {
 	})
 }
 
-// B71: from the sending on, again and again, and for longer than before.
+// B71: a renewal counts from when it was sent; it can be repeated, and be for longer than before.
 func TestRenewByHand_LastsFromItsSendingOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -60,8 +60,8 @@ func TestRenewByHand_LastsFromItsSendingOn(t *testing.T) {
 	})
 }
 
-// B71: our own deadline at once, before there is an answer; the store's expiry
-// is not moved back.
+// B71: a shorter renewal moves our own deadline at once, before the answer; the
+// store's expiry is not moved back.
 func TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -78,7 +78,7 @@ func TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce(t *testing.T) {
 		<-l.Lost()
 		same(t, "lost", time.Now(), ends(start, time.Second))
 		call.Wait()
-		same(t, "told", time.Now(), ends(start, time.Second))
+		same(t, "returned at", time.Now(), ends(start, time.Second))
 		is(t, err, ErrLost)
 		close(hang) // the answer comes too late
 		synctest.Wait()
@@ -88,7 +88,7 @@ func TestRenewByHand_AShorterOneCutsTheDeadlineAtOnce(t *testing.T) {
 	})
 }
 
-// A renewal that was sent before it does not undo the cut.
+// A renewal that was sent before does not undo the shorter deadline.
 func TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -116,7 +116,7 @@ func TestRenewByHand_AShorterOneIsNotUndoneByARenewalUnderWay(t *testing.T) {
 	})
 }
 
-// B72, and what else is told before anything is sent.
+// B72, and other errors that are returned before anything is sent.
 func TestRenewByHand_AnEndedLeaseDoesNotComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -137,9 +137,9 @@ func TestRenewByHand_AnEndedLeaseDoesNotComeBack(t *testing.T) {
 		late := time.Now()
 		is(t, l.Renew(t.Context(), time.Minute), ErrLost)
 		is(t, l.Renew(t.Context(), time.Minute), ErrLost)
-		same(t, "told", time.Since(late), 0)
+		same(t, "returned after", time.Since(late), 0)
 		if l.Valid() {
-			t.Fatal("it came back")
+			t.Fatal("the lost lease is valid again")
 		}
 		same(t, "calls", len(s.made()), calls)
 
@@ -168,7 +168,7 @@ func TestRenewByHand_AForeignHoldIsLostAtOnce(t *testing.T) {
 		if !errors.As(err, &broken) || broken.Reason != "fire" {
 			t.Fatalf("%v does not say why", err)
 		}
-		same(t, "told", time.Since(start), 0)
+		same(t, "returned after", time.Since(start), 0)
 		if l.Valid() || !over(l.Lost()) {
 			t.Fatal("valid")
 		}
@@ -176,7 +176,7 @@ func TestRenewByHand_AForeignHoldIsLostAtOnce(t *testing.T) {
 	})
 }
 
-// B74, B76: an indeterminate outcome is tried again, and is no loss.
+// B74, B76: after an indeterminate outcome the renewal is tried again; it is no loss.
 func TestRenewByHand_AnIndeterminateOneIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -208,7 +208,7 @@ func TestRenewByHand_ItsContextBoundsTheTrying(t *testing.T) {
 		err := l.Renew(ctx, 20*time.Second)
 		is(t, err, context.DeadlineExceeded, ErrUnavailable, errLink)
 		isNot(t, err, ErrLost, ErrHeld)
-		same(t, "told", time.Since(start), time.Second)
+		same(t, "returned after", time.Since(start), time.Second)
 		same(t, "deadline", l.Deadline(), ends(start, 6*time.Second))
 		tries := len(s.made("renew"))
 		time.Sleep(4 * time.Second)
@@ -220,7 +220,7 @@ func TestRenewByHand_ItsContextBoundsTheTrying(t *testing.T) {
 	})
 }
 
-// A caller who leaves leaves at once, though the store hangs.
+// A caller whose context ends returns at once, although the store hangs.
 func TestRenewByHand_ACallerThatLeavesDoesNotWaitForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -235,8 +235,8 @@ func TestRenewByHand_ACallerThatLeavesDoesNotWaitForTheStore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		is(t, l.Renew(ctx, 20*time.Second), context.DeadlineExceeded, ErrUnavailable)
-		same(t, "told", time.Since(start), time.Second)
-		release(t, l) // waits for the renewal under way: link sees to it
+		same(t, "returned after", time.Since(start), time.Second)
+		release(t, l) // waits for the renewal under way: the link checks that
 	})
 }
 
@@ -261,8 +261,8 @@ func TestRenewByHand_ANotificationGrantsNothing(t *testing.T) {
 	})
 }
 
-// A minimum hold counts only once its token was shown, so that it is renewed
-// once, before the caller has the lease.
+// A minimum hold counts only once its token was shown, so the hold is renewed
+// once before the caller has the lease.
 func TestRenewByHand_AMinHoldIsStillShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -277,7 +277,7 @@ func TestRenewByHand_AMinHoldIsStillShown(t *testing.T) {
 	})
 }
 
-// A lease that renews itself goes on doing so.
+// A lease that renews itself continues to do so.
 func TestRenewByHand_OfALeaseThatRenewsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -322,7 +322,7 @@ func TestRenewByHand_CloseEndsIt(t *testing.T) {
 	})
 }
 
-// All leases of a hold see it.
+// A renewal by hand counts for all leases of a hold.
 func TestRenewByHand_Reentry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -339,8 +339,8 @@ func TestRenewByHand_Reentry(t *testing.T) {
 	})
 }
 
-// Renewals by hand, those that the lease makes by itself, and the release never
-// overlap: the link sees to that.
+// Renewals by hand, automatic renewals and the release never
+// overlap: the link checks that.
 func TestRenewByHand_InAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -378,7 +378,7 @@ func TestRenewByHand_InAStorm(t *testing.T) {
 	})
 }
 
-// In a session that keeps positions a grant lasts for as long as that: it is renewed before the caller has it, once.
+// A grant in a session for positions lasts only as long as a position. So it is renewed once before the caller has it.
 func TestRenewByHand_AfterAWaitInASessionTheTTLIsWhole(t *testing.T) {
 	for _, polls := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -394,7 +394,7 @@ func TestRenewByHand_AfterAWaitInASessionTheTTLIsWhole(t *testing.T) {
 			o.release()
 			l := w.got()
 			if left := time.Until(l.Deadline()); left < 25*time.Second {
-				t.Errorf("polls %v: it lasts for %v, want about 30 s", polls, left)
+				t.Errorf("polls %v: the lease lasts for %v, want about 30 s", polls, left)
 			}
 			same(t, "in the store", stored(s.mem, "a").Entries[0].Expires, 30*time.Second)
 			release(t, l)
@@ -402,19 +402,19 @@ func TestRenewByHand_AfterAWaitInASessionTheTTLIsWhole(t *testing.T) {
 	}
 }
 
-// A store that compares and swaps can have a claim wait within its first ask: that is in the session that keeps positions, too.
+// On a store that compares and swaps, a claim can wait within its first ask. Then it is in the session for positions, too.
 func TestRenewByHand_AfterAWaitWithinAnAskTheTTLIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		on := struct{ store.Store }{askedInSession{newLink(t)}} // it notifies nobody, so the first ask may wait
+		on := struct{ store.Store }{askedInSession{newLink(t)}} // it has no notifications, so the first ask may wait
 		l := take(t, t.Context(), locker(t, on, &Options{NoRenew: On}).Mutex("a").Lock)
 		if left := time.Until(l.Deadline()); left < 25*time.Second {
-			t.Errorf("it lasts for %v, want about 30 s", left)
+			t.Errorf("the lease lasts for %v, want about 30 s", left)
 		}
 		release(t, l)
 	})
 }
 
-// An askedInSession is a store that grants for the time of a position who may wait, as it has waited.
+// An askedInSession is a store that grants a claim that may wait only for the time of a position.
 type askedInSession struct{ *link }
 
 func (s askedInSession) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -425,7 +425,7 @@ func (s askedInSession) Ask(ctx context.Context, c store.Claim) (store.Answer, e
 	return a, err
 }
 
-// An inSession is a store that grants who has waited for the time of a position.
+// An inSession is a store that grants a claim that has waited only for the time of a position.
 type inSession struct {
 	withSession
 	waited map[store.ID]bool

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Rule 3: a store may give a hold that nobody renews by itself an expiry of its own.
+// Rule 3: a store can give a hold that is not renewed automatically an expiry of its own.
 func TestRenewByHand_TheStoreIsInformed(t *testing.T) {
 	for name, o := range map[string]*Options{"by hand": {NoRenew: On}, "by itself": nil, "a minimum hold": {NoRenew: On, MinHold: time.Second}} {
 		t.Run(name, func(t *testing.T) {
@@ -14,7 +14,7 @@ func TestRenewByHand_TheStoreIsInformed(t *testing.T) {
 				s := newLink(t)
 				locks := locker(t, s, o)
 				l := lock(t, locks, "a")
-				if o == nil || o.MinHold == 0 { // else it is renewed to be shown, and not again
+				if o == nil || o.MinHold == 0 { // otherwise it is renewed once to show its token, and not again
 					renew(t, l, time.Minute)
 				}
 				all, err := locks.All(mutexes(locks, "b", "c")...).Lock(t.Context())
@@ -23,7 +23,7 @@ func TestRenewByHand_TheStoreIsInformed(t *testing.T) {
 				}
 				renewals := s.made("renew")
 				if len(renewals) == 0 {
-					t.Fatal("nothing was renewed: then nothing is tested")
+					t.Fatal("nothing was renewed, so nothing was tested")
 				}
 				for _, c := range renewals {
 					for _, h := range c.holds {

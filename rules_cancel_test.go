@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// B112: the ask runs on, and what it brings is given back when it is answered.
+// B112: the ask continues, and if it is granted, the hold is released.
 func TestClaimOperationsNeverOverlap_ACanceledAskIsWithdrawn(t *testing.T) {
 	for name, how := range map[string]func(*Lock, context.Context) (*Lease, error){
 		"Lock": (*Lock).Lock, "TryLock": (*Lock).TryLock,
@@ -63,13 +63,13 @@ func TestClaimOperationsNeverOverlap_ACanceledWaitLeavesNothing(t *testing.T) {
 		same(t, "entries", len(stored(s.mem, "a").Entries), 1)
 		o.release()
 		if next := other(t, s.mem, "a", time.Second); !next.a.Granted {
-			t.Fatal("the next taker does not get in")
+			t.Fatal("the next claim was not granted")
 		}
 	})
 }
 
-// A cancelled wait is withdrawn while a look is under way: after the look, and
-// once.
+// If a wait is cancelled while a poll is under way, it is withdrawn after the
+// poll, once.
 func TestClaimOperationsNeverOverlap_ACanceledPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -91,8 +91,7 @@ func TestClaimOperationsNeverOverlap_ACanceledPoll(t *testing.T) {
 	})
 }
 
-// A withdrawal that is indeterminate is repeated; what it does not reach dies with
-// its time.
+// An indeterminate withdrawal is repeated. If none succeeds, the entry expires.
 func TestClaimOperationsNeverOverlap_AFailedWithdrawalExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -112,8 +111,8 @@ func TestClaimOperationsNeverOverlap_AFailedWithdrawalExpires(t *testing.T) {
 	})
 }
 
-// Everything at once, with delays and losses and callers that leave: the link
-// fails the test when two operations of one claim overlap.
+// All operations together, with delays, lost messages and callers that leave: the
+// link fails the test if two operations of one claim overlap.
 func TestClaimOperationsNeverOverlap_InAStorm(t *testing.T) {
 	for _, kind := range []string{"notifications", "looks", "neither"} {
 		t.Run(kind, func(t *testing.T) {
@@ -158,7 +157,7 @@ func TestClaimOperationsNeverOverlap_InAStorm(t *testing.T) {
 							granted.Add(1)
 							time.Sleep(time.Duration(rand.IntN(100)) * time.Millisecond)
 							if rand.IntN(2) == 0 {
-								cancel() // bounds the waiting only
+								cancel() // bounds only the wait
 							}
 							l.Release()
 							cancel()
@@ -167,7 +166,7 @@ func TestClaimOperationsNeverOverlap_InAStorm(t *testing.T) {
 				}
 				all.Wait()
 				link.on(nil)
-				time.Sleep(3 * time.Second) // at most: what a fault left behind is gone
+				time.Sleep(3 * time.Second) // at most: then all that a fault left behind has expired
 				empty(t, link.mem)
 				t.Logf("%d granted, %d not, %d calls", granted.Load(), refused.Load(), len(link.made()))
 				if granted.Load() < 50 || refused.Load() < 20 {

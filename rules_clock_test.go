@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ends is when a hold of ttl that counts from the instant is over for its
+// ends is when a hold of ttl that counts from the instant ends for its
 // owner, by rule 1.
 func ends(from time.Time, ttl time.Duration) time.Time {
 	return from.Add(ttl*99/100 - 2*time.Millisecond)
@@ -71,8 +71,8 @@ func TestRule1_TheAnsweredOneOfRepeatedAsksCounts(t *testing.T) {
 	})
 }
 
-// On session stores a hold counts from the session's last answered renewal, and
-// its TTL is what the session has.
+// On stores with sessions a hold counts from the session's last answered renewal, and
+// its TTL is the session's.
 func TestRule1_TheAnswerCarriesTheInstantAndTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -102,7 +102,7 @@ func TestRule1_AGrantAnsweredAfterItsDeadlineIsAskedForAgain(t *testing.T) {
 		})
 		l := lock(t, locker(t, s, &Options{TTL: time.Second}), "a")
 		if !l.Valid() {
-			t.Fatal("handed out a lease that is over")
+			t.Fatal("returned a lease that has expired")
 		}
 		asks := s.made("try")
 		same(t, "asks", len(asks), 2)
@@ -129,7 +129,7 @@ func TestRule1_AStoreSlowerThanTheTTLIsUnavailable(t *testing.T) {
 	})
 }
 
-// Nothing here replaces the clock: the engine runs in a user's bubble too.
+// This test does not replace the clock: the engine must work in a user's bubble, too.
 func TestRule1_TheBootClockStandsStillInABubble(t *testing.T) {
 	faked := clock.Slept
 	clock.Slept = realSlept
@@ -154,11 +154,11 @@ func TestRule1_TheTimeSuspendedCounts(t *testing.T) {
 		suspend(25 * time.Second)
 		same(t, "deadline", l.Deadline(), before.Add(-25*time.Second))
 		if !l.Valid() {
-			t.Fatal("not valid with 4 seconds left")
+			t.Fatal("not valid 4 seconds before the deadline")
 		}
 		suspend(5 * time.Second)
 		if l.Valid() {
-			t.Fatal("valid though the machine was suspended past the deadline")
+			t.Fatal("valid although the machine was suspended past the deadline")
 		}
 		is(t, l.Release(), ErrLost)
 		same(t, "calls", s.ops(), "try")
@@ -184,7 +184,7 @@ func TestRule2_ATimerEndsTheLeaseWhileARenewalHangs(t *testing.T) {
 			t.Fatal("lost before the deadline")
 		}
 		<-lost
-		same(t, "told of the loss", time.Now(), ends(start, 30*time.Second))
+		same(t, "the loss is reported at", time.Now(), ends(start, 30*time.Second))
 		<-ctx.Done()
 		is(t, context.Cause(ctx), ErrLost)
 		same(t, "context ended", time.Now(), ends(start, 30*time.Second))
@@ -219,8 +219,8 @@ func TestRule2_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 	})
 }
 
-// The machine slept while a renewal was under way, and its answer is read
-// before any timer fires: by the clock first.
+// The machine slept while a renewal was under way, and the answer is read
+// before any timer fires: the clock is checked first.
 func TestRule2_TheClockIsReadBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -254,12 +254,12 @@ func TestRule2_AfterASuspendTheLossIsReportedInASecond(t *testing.T) {
 		}
 		<-l.Lost()
 		if late := time.Since(woke); late > time.Second {
-			t.Fatalf("told %v after the machine woke", late)
+			t.Fatalf("reported %v after the machine woke", late)
 		}
 	})
 }
 
-// Stores with a clock a year off change nothing: only durations cross the
+// A store whose clock is wrong by a year works as well: only durations cross the
 // contract.
 func TestRule9_TheStoresClockIsNeverComparedWithTheLocal(t *testing.T) {
 	const year = 365 * 24 * time.Hour

@@ -36,7 +36,7 @@ func takeMany(t testing.TB, l *Locker, n int) []*Lease {
 	return all
 }
 
-// closed closes and checks how long that takes: of a bubble's time.
+// closed closes and checks how long that takes, by the bubble's clock.
 func closed(t testing.TB, l *Locker, most time.Duration) error {
 	t.Helper()
 	start := time.Now()
@@ -133,7 +133,7 @@ func TestClose_SendsNoReleaseAfterTheDeadlineOfItsHold(t *testing.T) {
 				}
 			}
 			if first.Sub(c.sent) < time.Second && end.Sub(c.sent) > 4*time.Second {
-				t.Fatal("one that ends soon bounds the call of one that does not")
+				t.Fatal("a hold that ends soon shortens the call of one that does not")
 			}
 			last = max(last, c.sent.Sub(s.made()[0].sent))
 		}
@@ -172,7 +172,7 @@ func TestClose_SaysHowManyWereNotReleased(t *testing.T) {
 	})
 }
 
-// Holds that All is just making the caller's are with nobody else.
+// Holds that All is about to return to its caller have no other owner.
 func TestClose_CountsLeasesThatAllJustAcquired(t *testing.T) {
 	for failing, want := range map[bool]string{true: ": 3 of 3 leases", false: ""} {
 		synctest.Test(t, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestClose_CountsLeasesThatAllJustAcquired(t *testing.T) {
 	}
 }
 
-// As every error that the store has caused.
+// Every error that the store has caused matches.
 func TestClose_AStoreThatDoesNotCloseIsUnavailable(t *testing.T) {
 	for _, why := range []error{errLink, context.DeadlineExceeded} {
 		synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestClose_AStoreThatDoesNotCloseIsUnavailable(t *testing.T) {
 			}
 			isNot(t, err, context.DeadlineExceeded)
 			if !strings.Contains(err.Error(), "close a link") {
-				t.Errorf("it does not say what was tried: %v", err)
+				t.Errorf("it does not name the operation: %v", err)
 			}
 		})
 	}
@@ -235,7 +235,7 @@ func TestClose_ReleasesInBatches(t *testing.T) {
 	})
 }
 
-// Names that hang delay no other's release, at Close neither.
+// Names that hang do not delay the release of others, also at Close.
 func TestClose_NamesThatHangKeepNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -328,7 +328,7 @@ func (s *hangsFor) Renew(ctx context.Context, holds []store.Hold) []store.Renewa
 	return out
 }
 
-// watched is a store that several engines share, and notes who is subscribed.
+// watched is a store that several engines share, and records which are subscribed.
 type watched struct {
 	*memstore.Store
 	mu sync.Mutex

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Where nobody listens at the store's address the caller is told within a second.
+// If no server listens at the store's address, the caller gets the error within a second.
 
-// Nobody listens: that is soon clear. Who has a position keeps it all the same.
+// A refused connection is reported soon. A claim with a position keeps it nevertheless.
 func TestOutage_AClosedPortIsReportedWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -29,10 +29,10 @@ func TestOutage_AClosedPortIsReportedWithinASecond(t *testing.T) {
 		waited := all[4].at.Sub(start)
 		t.Logf("TryLock failed after %v, five Locks after %v, %d asks", tried, waited, len(s.made("try", "ask")))
 		if tried > time.Second || waited > time.Second {
-			t.Errorf("told after %v and %v", tried, waited)
+			t.Errorf("failed after %v and %v", tried, waited)
 		}
 		if n := len(s.made("try")); n < 6 {
-			t.Errorf("%d tries: a restart of the server should be survived", n)
+			t.Errorf("%d tries: not enough to survive a restart of the server", n)
 		}
 	})
 }
@@ -51,8 +51,8 @@ func TestOutage_AWaiterKeepsItsPositionAtAClosedPort(t *testing.T) {
 	})
 }
 
-// So do all others that are there: those in line behind it are told, those who
-// come later too.
+// The same for all other claims of the process: those behind it in the local queue
+// fail, and so do later ones.
 func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -66,15 +66,15 @@ func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
 			isNot(t, w.err, ErrHeld)
 			if d := w.at.Sub(start); d > third+third/10+time.Second {
-				t.Errorf("told after %v", d)
+				t.Errorf("failed after %v", d)
 			}
 		}
-		for range 3 { // the position is asked for still
+		for range 3 { // the position is still being asked for
 			start = time.Now()
 			w := waits(t, locks.Mutex("a").Lock)
 			w.failed(ErrUnavailable, syscall.ECONNREFUSED)
 			if d := w.at.Sub(start); d > time.Second {
-				t.Errorf("one that came then was told after %v", d)
+				t.Errorf("a later claim failed after %v", d)
 			}
 		}
 		first.waiting()
@@ -84,7 +84,7 @@ func TestOutage_AClosedPortIsReportedToTheLocalQueue(t *testing.T) {
 	})
 }
 
-// A call that asks for no new hold is told as soon, if it waits for none.
+// A call that needs no new hold fails as soon, if it does not wait.
 func TestOutage_AClosedPortIsReportedToAdoptAndUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -106,9 +106,9 @@ func TestOutage_AClosedPortIsReportedToAdoptAndUpgrade(t *testing.T) {
 			start := time.Now()
 			is(t, call(), ErrUnavailable, syscall.ECONNREFUSED)
 			if d := time.Since(start); d > time.Second {
-				t.Errorf("%s: told after %v", what, d)
+				t.Errorf("%s: failed after %v", what, d)
 			}
-			if what != "Adopt" { // it is changed back before the next
+			if what != "Adopt" { // the weight is changed back before the next call
 				s.on(nil)
 				time.Sleep(2 * time.Second)
 				down(s, errRefused)
@@ -120,7 +120,7 @@ func TestOutage_AClosedPortIsReportedToAdoptAndUpgrade(t *testing.T) {
 	})
 }
 
-// While an upgrade waits for readers a restart of the server is survived.
+// An upgrade that waits for readers survives a restart of the server.
 func TestOutage_AnUpgradeThatWaitsSurvivesAClosedPort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

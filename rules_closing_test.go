@@ -27,7 +27,7 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 		}
 		var waiters []*waiter
 		for i := range 4 {
-			waiters = append(waiters, waits(t, locks.Mutex(fmt.Sprint(i/2)).Lock)) // two at the gate
+			waiters = append(waiters, waits(t, locks.Mutex(fmt.Sprint(i/2)).Lock)) // two in the local queue
 		}
 		time.Sleep(time.Second)
 		closed := time.Now()
@@ -42,7 +42,7 @@ func TestRule8_CloseGivesBackAllAndEndsAllWaits(t *testing.T) { // B66, B121
 		for i, l := range leases {
 			is(t, context.Cause(ends[i]), ErrReleased, ErrClosed)
 			if l.Valid() || over(l.Lost()) {
-				t.Fatal("a lease is valid, or told as lost, after Close")
+				t.Fatal("a lease is valid, or reported as lost, after Close")
 			}
 			is(t, l.Release(), ErrReleased)
 		}
@@ -83,8 +83,8 @@ func TestRule8_CloseEndsAllLeasesAtOnceWhileTheStoreHangs(t *testing.T) {
 	})
 }
 
-// Close waits for what is under way, and a grant that comes meanwhile is given
-// back.
+// Close waits for calls under way, and a grant that comes meanwhile is
+// released.
 func TestRule8_CloseWaitsForWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -105,7 +105,7 @@ func TestRule8_CloseWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A context that never ends is asked under without a goroutine of its own.
+// With a context that never ends, the ask needs no goroutine of its own.
 func TestRule8_CloseEndsAWaitWhoseContextNeverEnds(t *testing.T) {
 	for what, f := range map[string]fate{
 		"refused":         {},
@@ -154,8 +154,8 @@ func TestRule8_ReleaseDuringCloseWaitsForIt(t *testing.T) {
 	})
 }
 
-// A lease that was broken would be given back when it is released, but the
-// store has been closed.
+// Releasing a broken lease would release its entry, but the store has been
+// closed.
 func TestRule8_NothingIsSentAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -175,8 +175,8 @@ func TestRule8_NothingIsSentAfterClose(t *testing.T) {
 	})
 }
 
-// Whatever kind of wait it is in, a goroutine of the engine ends with Close:
-// the bubble ends only when all have, and TestMain looks once more.
+// However a goroutine of the engine waits, it ends with Close: the bubble ends
+// only when all have ended, and TestMain checks once more.
 func TestRule8_NoGoroutineIsLeftAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A session is a link to a store whose holds have no deadline. It tells a loss
+// A session is a link to a store whose holds have no deadline. It reports a loss
 // when the test says so.
 type session struct {
 	*link
@@ -61,7 +61,7 @@ func (s *session) Renew(ctx context.Context, holds []store.Hold) []store.Renewal
 	return out
 }
 
-// lose lets the store lose the lease, and tells the engine of it.
+// lose lets the store lose the lease, and reports that to the engine.
 func (s *session) lose(l *Lease) {
 	s.mem.Break(l.Name())
 	s.reported(l.engine().Probe().Hold().ID, fmt.Errorf("%w: the session is gone", ErrLost))
@@ -75,14 +75,14 @@ func TestEndless_LastsUntilItIsReleased(t *testing.T) {
 		suspend(time.Hour)
 		time.Sleep(2 * time.Second)
 		if !l.Valid() || over(l.Lost()) || l.Context(t.Context()).Err() != nil {
-			t.Fatal("it has ended though nobody said so")
+			t.Fatal("it has ended although no loss was reported")
 		}
 		same(t, "deadline", l.Deadline(), time.Time{})
 		same(t, "token", l.Token(), 0)
 		_, err := locker(t, linkTo(t, s.mem), nil).Mutex("a").TryLock(t.Context())
 		is(t, err, ErrHeld)
 		release(t, l)
-		same(t, "deadline once it is over", l.Deadline(), time.Time{})
+		same(t, "deadline after the end", l.Deadline(), time.Time{})
 		empty(t, s.mem)
 	})
 }
@@ -96,7 +96,7 @@ func TestEndless_AReportedLossEndsTheLeaseAtOnce(t *testing.T) {
 		calls := len(s.made())
 		s.lose(l)
 		if l.Valid() || ctx.Err() == nil || !over(lostAt) {
-			t.Fatal("it goes on")
+			t.Fatal("the lease is valid after the loss")
 		}
 		is(t, context.Cause(ctx), ErrLost)
 		err := l.Release()
@@ -126,7 +126,7 @@ func TestEndless_AReportedLossMatchesNoContext(t *testing.T) {
 	})
 }
 
-// The connection breaks when the grant is on its way to us.
+// The connection breaks while the answer with the grant is under way.
 func TestEndless_ALossReportedBeforeTheGrantIsFoundAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
@@ -157,7 +157,7 @@ func TestEndless_TheStoreIsPolledNowAndThen(t *testing.T) {
 		l := lock(t, locker(t, s, nil), "a")
 		time.Sleep(16 * time.Second)
 		same(t, "asked", fmt.Sprint(sent(s.made("renew"), start)), "[5s 10s 15s]")
-		s.mem.Break("a") // and tells nobody
+		s.mem.Break("a") // and does not report it
 		time.Sleep(4100 * time.Millisecond)
 		if l.Valid() {
 			t.Fatal("still held")
@@ -182,12 +182,12 @@ func TestEndless_NoAnswerIsNoLoss(t *testing.T) {
 		}
 		release(t, l)
 		if n := strings.Count(log.String(), "level=WARN"); n != 1 || strings.Contains(log.String(), "left=") || strings.Contains(log.String(), "runs out") {
-			t.Fatalf("%d warnings, want one that tells of no end:\n%s", n, &log)
+			t.Fatalf("%d warnings, want one that does not announce an end:\n%s", n, &log)
 		}
 	})
 }
 
-// No deadline says that it was our own release, repeated.
+// Without a deadline it is unknown whether that was our own release, repeated.
 func TestEndless_AReleaseThatFindsNothingIsALoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
@@ -235,7 +235,7 @@ func TestEndless_AWaiterIsGrantedHoweverLongItTook(t *testing.T) {
 func TestEndless_SeveralNamesAreLostTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)
-		locks := locker(t, s, &Options{MaxHold: time.Hour}) // so that all begin again when all are there
+		locks := locker(t, s, &Options{MaxHold: time.Hour}) // so that all begin again once all are held
 		all, err := locks.All(locks.Mutex("a"), locks.Mutex("b")).TryLock(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestEndless_SeveralNamesAreLostTogether(t *testing.T) {
 		same(t, "deadline", all.Deadline(), time.Time{})
 		s.lose(all.Lease("b"))
 		if all.Valid() || !over(all.Lost()) || !all.Lease("a").Valid() {
-			t.Fatal("the loss of one was not told")
+			t.Fatal("the loss of one was not reported")
 		}
 		is(t, all.Release(), ErrLost)
 		empty(t, s.mem)
@@ -269,13 +269,13 @@ func TestEndless_WhatNeedsADeadlineIsUnsupported(t *testing.T) {
 		is(t, err, ErrUnsupported)
 		is(t, l.SetNote("new"), ErrUnsupported)
 		if !l.Valid() {
-			t.Fatal("a refused call has ended it")
+			t.Fatal("a refused call has ended the lease")
 		}
 		release(t, l)
 	})
 }
 
-// Such as one that something was put around, which forgot that.
+// For example, a wrapper of a store that hides TellLosses.
 func TestEndless_AStoreThatReportsNoLossesIsRefused(t *testing.T) {
 	if _, err := New(struct{ store.Store }{newSession(t)}, nil); !errors.Is(err, ErrInvalid) {
 		t.Fatalf("error %v, want ErrInvalid", err)
@@ -296,7 +296,7 @@ func TestEndless_ARefusalReturnsNoUnknownTimes(t *testing.T) {
 	})
 }
 
-// What of a hold is told by a notification is a position's time, and it has no such.
+// A notification reports a hold with a position's time, and this store has no such time.
 func TestEndless_ANotificationIsOnlyAPoll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSession(t)

@@ -15,12 +15,12 @@ import (
 
 // Claims of one process that fit together under the limit are sent together.
 
-// slow has each call take d there and back.
+// slow makes each call take d, there and back.
 func slow(s *link, d time.Duration) {
 	s.on(func(*call) fate { return fate{there: d / 2, back: d - d/2} })
 }
 
-// most counts how many are inside something at a time.
+// most records how many are inside at a time.
 type most struct{ now, top atomic.Int64 }
 
 func (m *most) in() {
@@ -122,7 +122,7 @@ func TestRule6_ClaimsThatFitTogetherAreSentTogether(t *testing.T) {
 	})
 }
 
-// However many wait, no more than that have a position in the store.
+// However many claims wait, only so many have a position in the store.
 func TestRule6_PositionsOfOneProcessAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -144,8 +144,8 @@ func TestRule6_PositionsOfOneProcessAreBounded(t *testing.T) {
 	})
 }
 
-// While the store makes them wait, those that come one after another are
-// served in the order in which they came.
+// Claims that come one after another, and must wait in the store, are served in
+// the order in which they came.
 func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -185,7 +185,7 @@ func TestRule6_SlotsThatAreWaitedForAreServedInOrder(t *testing.T) {
 	})
 }
 
-// A writer that waits in the process is passed by no reader that comes later.
+// A writer that waits in the process is not passed by a later reader.
 func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -210,7 +210,7 @@ func TestRule6_ReadersDoNotPassAWriterOfTheirProcess(t *testing.T) {
 	})
 }
 
-// Where nobody is woken one of them polls for all, and when it got in the next
+// Without notifications one claim polls for all. Once it is granted, the others
 // ask at once.
 func TestRule6_OnePollsForAllThatFitTogether(t *testing.T) {
 	looks := func(readers int) (n int, took time.Duration) {
@@ -235,16 +235,16 @@ func TestRule6_OnePollsForAllThatFitTogether(t *testing.T) {
 	}
 	one, _ := looks(1)
 	many, took := looks(50)
-	t.Logf("looks in a minute: %d for one reader, %d for 50; all were in %v after the release", one, many, took)
+	t.Logf("polls in a minute: %d for one reader, %d for 50; all were granted %v after the release", one, many, took)
 	if many > one*3/2 {
-		t.Errorf("%d looks for 50 readers, %d for one", many, one)
+		t.Errorf("%d polls for 50 readers, %d for one", many, one)
 	}
 	if took > time.Second {
 		t.Errorf("the last was in %v after the release", took)
 	}
 }
 
-// When the one that looks gives up, another does.
+// When the claim that polls gives up, another polls.
 func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -264,7 +264,7 @@ func TestRule6_AnotherPollsWhenTheOneThatDidHasLeft(t *testing.T) {
 	})
 }
 
-// A mistake is told at once, also while others of the process wait.
+// An invalid call fails at once, also while other claims of the process wait.
 func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T, *link, *Locker){
 		"while others wait": func(t *testing.T, s *link, locks *Locker) {
@@ -290,7 +290,7 @@ func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
 				w := waits(t, func(ctx context.Context) (*Lease, error) { return locks.Semaphore("a", 5).Acquire(ctx, 1) })
 				start := time.Now()
 				w.failed(ErrMismatch)
-				same(t, "told after", w.at.Sub(start), 0)
+				same(t, "failed after", w.at.Sub(start), 0)
 				m := store.MismatchError{Have: store.Full, Want: 5}
 				same(t, "it says both", fmt.Sprint(w.err), `acquire 1 of 5 slots of "a" on a link: `+m.Error())
 			})
@@ -298,7 +298,7 @@ func TestRule6_AnotherLimitIsReturnedAtOnce(t *testing.T) {
 	}
 }
 
-// Those who wait for many names do not all send at one instant.
+// The waiters for many names do not all send at the same instant.
 func TestRule5_PollsOfManyNamesGoABatchAtATime(t *testing.T) {
 	for _, trip := range []time.Duration{10 * time.Millisecond, 200 * time.Millisecond} {
 		t.Run(trip.String(), func(t *testing.T) { pollsOfMany(t, trip) })
@@ -338,12 +338,12 @@ func pollsOfMany(t *testing.T, trip time.Duration) {
 		if top := asks.top.Load(); top > engine.MostPolls {
 			t.Errorf("%d asks at a time", top)
 		}
-		s.tell(store.Notification{}) // look, all of you
+		s.tell(store.Notification{}) // the zero notification: all poll
 		time.Sleep(names / engine.MostPolls * trip)
 		if top := asks.top.Load(); top > engine.MostPolls {
 			t.Errorf("%d asks at a time after a notification for all", top)
 		}
-		// Who leaves while it waits for its turn sends nothing but that.
+		// A claim that leaves while it waits for its turn sends only the withdrawal.
 		s.tell(store.Notification{})
 		cancel()
 		waiting.Wait()
@@ -355,7 +355,7 @@ func pollsOfMany(t *testing.T, trip time.Duration) {
 	})
 }
 
-// On a server that does not answer those polls delay no others for long.
+// If a server does not answer, its polls do not delay others for long.
 func TestRule5_UnansweredPollsDelayNoOthersForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// Some names get no answer, as those on a frozen server of a cluster: all others
-// stay held, however many there are and whenever they were taken.
+// Some names get no answer, like those on a frozen server of a cluster. All others
+// stay held, however many there are and whenever they were granted.
 func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
 	for what, o := range map[string]*Options{
 		"at a third": {TTL: 9 * time.Second},
@@ -60,7 +60,7 @@ func TestRule4_AnUnansweredRenewalDelaysNoOther(t *testing.T) {
 	}
 }
 
-// A lease that is renewed often has short calls, and no other has those.
+// The calls of a lease that is renewed often are short; the calls of others are not.
 func TestRule4_NoLeasesSettingBoundsAnothersCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -79,7 +79,7 @@ func TestRule4_NoLeasesSettingBoundsAnothersCall(t *testing.T) {
 		})
 		time.Sleep(90 * time.Second) // three TTLs
 		if !slow.Valid() {
-			t.Fatal("lost, though its renewals are answered")
+			t.Fatal("lost, although its renewals are answered")
 		}
 		s.on(nil)
 	})
@@ -104,7 +104,7 @@ func TestOptions_TheLeastRenewEvery(t *testing.T) {
 	l.Close()
 }
 
-// No option stops the scheduler: that of one lease least of all for others.
+// No option stops the scheduler, and no lease's options stop it for others.
 func TestOptions_AHugeDurationIsInvalidAndHarmless(t *testing.T) {
 	huge := []time.Duration{math.MaxInt64, math.MaxInt64 - 1, 220 * 365 * 24 * time.Hour, MaxDuration + 1}
 	for name, set := range map[string]func(*Options, time.Duration){
@@ -140,8 +140,8 @@ func TestOptions_AHugeDurationIsInvalidAndHarmless(t *testing.T) {
 	})
 }
 
-// Any options that are taken make leases that are renewed, and lost or released
-// when they are to be.
+// With all valid options leases are renewed, and are lost or released when they
+// should be.
 func FuzzOptions(f *testing.F) {
 	f.Add(int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), int64(0), false)
 	f.Add(int64(time.Second), int64(0), int64(0), int64(0), int64(math.MaxInt64), int64(0), int64(0), int64(0), int64(2), int64(time.Second), false)
@@ -189,8 +189,8 @@ func FuzzOptions(f *testing.F) {
 			}
 			w := waits(t, plain.Mutex("a").Lock)
 			mine := waits(t, probe.Mutex("a").Lock)
-			// The link keeps each call: two who poll each millisecond for hours make
-			// gigabytes of them.
+			// The link records each call: two claims that poll each millisecond for hours
+			// would fill gigabytes.
 			step := min(probe.engine.Options().TTL/7, 10*time.Minute, 500*probe.engine.Options().PollMax)
 			for range 20 {
 				time.Sleep(step)

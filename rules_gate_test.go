@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// inLine are n waiters for the mutex "a", in order.
+// inLine are n waiters for the mutex "a", in the order in which they came.
 func inLine(t *testing.T, locks *Locker, n int) (all []*waiter) {
 	for range n {
 		all = append(all, waits(t, locks.Mutex("a").Lock))
@@ -18,7 +18,7 @@ func inLine(t *testing.T, locks *Locker, n int) (all []*waiter) {
 	return all
 }
 
-// kept is what the engine keeps for its waiters.
+// kept is the state that the engine keeps for its waiters.
 func (l *Locker) kept() int { return l.engine.Waiters() }
 
 func TestRule6_OneWaiterAProcessAndNameAsksTheStore(t *testing.T) {
@@ -69,7 +69,7 @@ func TestRule6_FirstInFirstOut(t *testing.T) {
 	})
 }
 
-// Two processes take turns: nobody's whole crowd goes first.
+// Two processes take turns: neither is served with all its waiters first.
 func TestRule6_ProcessesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -95,7 +95,7 @@ func TestRule6_ACanceledHeadLeavesItsPositionToTheNext(t *testing.T) {
 		all := inLine(t, locks, 4)
 		all[0].cancel()
 		all[0].failed(context.Canceled, ErrHeld)
-		all[2].cancel() // from the middle of the line
+		all[2].cancel() // from the middle of the local queue
 		all[2].failed(context.Canceled, ErrHeld)
 		synctest.Wait()
 		same(t, "entries", len(stored(s.mem, "a").Entries), 2)
@@ -106,8 +106,8 @@ func TestRule6_ACanceledHeadLeavesItsPositionToTheNext(t *testing.T) {
 	})
 }
 
-// The head leaves in the same instant in which the next one gives up: whoever
-// is let in and does not want to passes it on.
+// The first waiter leaves in the same instant in which the next one gives up: a
+// waiter that is admitted but has left passes its turn on.
 func TestRule6_AnAdmittedWaiterThatLeftAdmitsTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -130,7 +130,7 @@ func TestRule6_AnAdmittedWaiterThatLeftAdmitsTheNext(t *testing.T) {
 	})
 }
 
-// B116, B117: and nobody is let in only to ask for nothing.
+// B116, B117: and no waiter is admitted that has nothing to ask for.
 func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -155,8 +155,8 @@ func TestRule6_AHundredWaitersLeaveTogetherAndNothingIsKept(t *testing.T) {
 	})
 }
 
-// A wait at the gate ends by its own time, and says who was in the way of the
-// head.
+// A wait in the local queue ends by its own deadline, and its error names the
+// holders that block the first waiter.
 func TestRule6_ALocalWaitIsBoundedAndReportsTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

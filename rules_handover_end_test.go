@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A renewal that is under way when the name is handed on is that of the lease
-// that has it when the answer comes.
+// A renewal that is under way at a hand-over belongs to the lease that has the
+// hold when the answer comes.
 func TestHandOver_ALossGoesToTheLeaseThatHasTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -76,20 +76,20 @@ func TestHandOver_AfterALossNothingIsHandedOn(t *testing.T) {
 				is(t, l.Release(), ErrLost)
 				next := all[0].got()
 				if took := all[0].at.Sub(lost); took > time.Second {
-					t.Errorf("the next got in %v after the loss", took)
+					t.Errorf("the next was granted %v after the loss", took)
 				}
 				if next.ID() == l.ID() || next.Token() <= l.Token()+1 {
-					t.Fatal("the hold was handed on after its loss")
+					t.Fatal("the hold was handed over after its loss")
 				}
 				release(t, next)
-				same(t, "id", all[1].handed().ID(), next.ID()) // this one is good
+				same(t, "id", all[1].handed().ID(), next.ID()) // this call works
 				release(t, all[1].lease)
 			})
 		})
 	}
 }
 
-// Nor while it is not clear what became of a release.
+// The same while the outcome of a release is indeterminate.
 func TestHandOver_NothingIsHandedOnWhileAReleaseIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -115,8 +115,8 @@ func TestHandOver_NothingIsHandedOnWhileAReleaseIsUnderWay(t *testing.T) {
 	})
 }
 
-// Who gives up waiting for a hold of his own process is told who has it, as if
-// the store had said it.
+// A claim that gives up waiting for a hold of its own process gets an error with
+// the holder, as if the store had answered.
 func TestHandOver_AWaiterThatGivesUpGetsTheHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -138,7 +138,7 @@ func TestHandOver_AWaiterThatGivesUpGetsTheHolder(t *testing.T) {
 	})
 }
 
-// A waiter that leaves in the very moment in which it is handed the name.
+// A waiter leaves at the moment at which the name is handed over to it.
 func TestHandOver_CanceledInTheSameMomentLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inProcess := range []bool{false, true} {
@@ -171,14 +171,14 @@ func TestHandOver_CanceledInTheSameMomentLosesNothing(t *testing.T) {
 	})
 }
 
-// A lease that its waiter never sees goes on to the next, or back to the store.
+// A lease that its waiter never sees is handed over to the next, or released.
 func TestHandOver_AHoldHandedToAWaiterThatLeftGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, nil)
 		l := lock(t, locks, "a")
 		all := inLine(t, locks, 3)
-		for _, w := range all[:2] { // the first is handed it, and passes it on to the next, and so on
+		for _, w := range all[:2] { // it is handed over to the first, which passes it on, and so on
 			w.cancel()
 		}
 		release(t, l)
@@ -221,7 +221,7 @@ func TestHandOver_CloseEndsTheChain(t *testing.T) {
 	})
 }
 
-// It is lost while it is being released: nothing is left to hand on.
+// The hold is lost while it is being released: there is nothing to hand over.
 func TestHandOver_NothingIsHandedOnThatIsLostDuringItsRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -256,8 +256,8 @@ func TestHandOver_NothingIsHandedOnOnceTheLockerCloses(t *testing.T) {
 	})
 }
 
-// After a while in which nobody else came the block of a lease is as good as
-// new for who comes next, and what of it was not used is given back.
+// After a while without other claims the next waiter can use the whole block of a
+// lease. Unused tokens are returned.
 func TestHandOver_TheRestOfABlockIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -19,12 +19,12 @@ func TestHandOver_OnlyWhileMoreThanHalfOfTheTTLIsLeft(t *testing.T) {
 		release(t, l)
 		l = all[0].handed()
 		time.Sleep(100 * time.Millisecond)
-		release(t, l) // half of it is over
+		release(t, l) // half of the TTL has passed
 		next := all[1].got()
 		if next.ID() == l.ID() {
 			t.Fatal("handed over with less than half of the TTL left")
 		}
-		// And more than half is left again once it is renewed.
+		// After a renewal more than half is left again.
 		time.Sleep(4 * time.Second)
 		release(t, next)
 		same(t, "id", all[2].handed().ID(), next.ID())
@@ -58,8 +58,8 @@ func TestHandOver_AClaimForSomethingElseAsksTheStore(t *testing.T) {
 	})
 }
 
-// asksItself checks that the other is not handed what the locker has, whether it
-// is the first in line or not, and that nobody overtakes it.
+// asksItself checks that the locker's hold is not handed over to the other, whether
+// that is the first waiter or not, and that no claim overtakes it.
 func asksItself(t *testing.T, s *link, locks *Locker, other func(context.Context) (*Lease, error)) {
 	t.Helper()
 	for _, before := range []int{0, 2} {
@@ -82,7 +82,7 @@ func asksItself(t *testing.T, s *link, locks *Locker, other func(context.Context
 		behind.waiting()
 		release(t, mine)
 		release(t, behind.got())
-		time.Sleep(time.Minute) // a minimum hold is over
+		time.Sleep(time.Minute) // a minimum hold has ended
 	}
 }
 
@@ -125,7 +125,7 @@ func TestHandOver_ASemaphoreIsHandedOnOnlyAsAWhole(t *testing.T) {
 	})
 }
 
-// Its time is what its owner says then, which is not what the next asked for.
+// Its time is then the one that its owner has set, not the one that the next asked for.
 func TestHandOver_AHoldRenewedByHandIsNotHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -143,8 +143,8 @@ func TestHandOver_AHoldRenewedByHandIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// Several names renew themselves while they are taken, and then perhaps not
-// any more: nobody is handed what will not be renewed.
+// A set of names is renewed while it is being taken, and perhaps not after that: a
+// hold that will not be renewed is not handed over.
 func TestHandOver_NotOfSeveralNamesWithoutRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -164,7 +164,7 @@ func TestHandOver_NotOfSeveralNamesWithoutRenewal(t *testing.T) {
 	})
 }
 
-// What the store says of a leader is what others see of him.
+// Observers see of a leader what the store has of it.
 func TestHandOver_NotOfALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// handed is the lease that the waiter must have been handed by now.
+// handed is the lease that must have been handed over to the waiter by now.
 func (w *waiter) handed() *Lease {
 	w.t.Helper()
 	synctest.Wait()
@@ -50,8 +50,8 @@ func TestHandOver_GoesToTheNextWithoutTheStore(t *testing.T) {
 	})
 }
 
-// A writer waits elsewhere all the while: its token is larger than those of all
-// who are handed the name before it, and so is that of an upgrade after it.
+// A writer waits in another process all the while. Its token is larger than those
+// of all leases that are handed over before it, and so is that of a later upgrade.
 func TestHandOver_TokensGrowAcrossProcessesAndUpgrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -115,7 +115,7 @@ func TestHandOver_AnotherProcessIsGrantedWithinTheTimes(t *testing.T) {
 			theirs := elsewhere.got()
 			time.Sleep(time.Second)
 			all[most-1].waiting()
-			same(t, "entries", len(stored(s.mem, "a").Entries), 2) // of all who wait here one has asked
+			same(t, "entries", len(stored(s.mem, "a").Entries), 2) // of all that wait here one has asked
 			release(t, theirs)
 			for _, w := range all[most-1:] {
 				release(t, w.got())
@@ -140,7 +140,7 @@ func TestHandOver_AnotherProcessIsGrantedWithinTheTime(t *testing.T) {
 		l = all[1].handed()
 		same(t, "asks", len(s.made("ask")), 0)
 		time.Sleep(time.Millisecond)
-		synctest.Wait() // the next goes and asks for a position, behind the other
+		synctest.Wait() // the next waiter asks for a position, behind the other
 		same(t, "asks", len(s.made("ask")), 1)
 		same(t, "asked at", s.made("ask")[0].sent.Sub(start), 50*time.Millisecond)
 		release(t, l)
@@ -154,7 +154,7 @@ func TestHandOver_AnotherProcessIsGrantedWithinTheTime(t *testing.T) {
 	})
 }
 
-// Also of a hold that may be handed on for less than one before it.
+// The same with a hold whose bounds for hand-over are lower than those before it.
 func TestHandOver_TheShorterTimeOfALaterHoldCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -175,7 +175,7 @@ func TestHandOver_TheShorterTimeOfALaterHoldCounts(t *testing.T) {
 		same(t, "asks", len(s.made("ask")), asks)
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		same(t, "entries", len(stored(s.mem, "a").Entries), 2) // ahead of whoever comes from elsewhere now
+		same(t, "entries", len(stored(s.mem, "a").Entries), 2) // ahead of later claims of other processes
 		elsewhere := waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, nil).Mutex("a").Lock)
 		release(t, l)
 		l = all[1].got()
@@ -188,7 +188,7 @@ func TestHandOver_TheShorterTimeOfALaterHoldCounts(t *testing.T) {
 	})
 }
 
-// The store's own deadline is what counts: it is not told of the next one.
+// The store's expiry counts: a hand-over does not change it.
 func TestHandOver_TheDeadlineIsInherited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -209,7 +209,7 @@ func TestHandOver_TheDeadlineIsInherited(t *testing.T) {
 	})
 }
 
-// Each lease of a chain is its own: it ends by its own release, and by no other.
+// Each lease of a chain ends by its own release only.
 func TestHandOver_EachLeaseIsItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -233,8 +233,8 @@ func TestHandOver_EachLeaseIsItsOwn(t *testing.T) {
 	})
 }
 
-// Waiters that differ in nothing that the store has of the hold are handed it;
-// of who has it the store is told with the next renewal.
+// A hold is handed over to waiters whose entry in the store would be the same.
+// The store learns the new owner with the next renewal.
 func TestHandOver_ItsOwnerAndTokenReachTheStoreWithTheNextRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -275,7 +275,7 @@ func TestHandOver_MaxHoldIsEachLeasesOwn(t *testing.T) {
 	})
 }
 
-// The one before was to have it for a while only; who comes next is not.
+// The lease before had a MaxHold; the next one has none.
 func TestHandOver_MaxHoldOfOneLeaseEndsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -290,7 +290,7 @@ func TestHandOver_MaxHoldOfOneLeaseEndsNoOther(t *testing.T) {
 	})
 }
 
-// A try takes nothing from those who wait here, and is handed nothing.
+// A try does not overtake the waiters here, and nothing is handed over to it.
 func TestHandOver_ATryIsRefusedDuringHandOvers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -307,8 +307,8 @@ func TestHandOver_ATryIsRefusedDuringHandOvers(t *testing.T) {
 	})
 }
 
-// When the bounds are reached the next asks in the same moment in which the
-// release is sent; in memory right after it, as then no position is needed.
+// When the bounds are reached, the next waiter asks at the moment at which the
+// release is sent; in memory right after it, as then it needs no position.
 func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, inProcess := range []bool{false, true} {
@@ -316,7 +316,7 @@ func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 			s.desc.InProcess = inProcess
 			locks := locker(t, withNotifications{s}, &Options{HandOver: &HandOver{Times: 2, For: time.Second}})
 			if !inProcess {
-				locks.engine.Subscribe(t.Context()) // as the first who has to wait there would
+				locks.engine.Subscribe(t.Context()) // as the first claim that has to wait there would
 			}
 			l := lock(t, locks, "a")
 			all := inLine(t, locks, 3)
@@ -343,7 +343,7 @@ func TestHandOver_ThenReleaseAndAskGoTogether(t *testing.T) {
 	})
 }
 
-// To who observes, each lease of the chain begins and ends, with its own token.
+// For an observer each lease of the chain begins and ends, with its own token.
 func TestHandOver_EachLeaseIsObserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -366,7 +366,7 @@ func TestHandOver_EachLeaseIsObserved(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		release(t, mine)
 		synctest.Wait()
-		slices.Sort(seen) // what two goroutines tell at a time is in no order
+		slices.Sort(seen) // events of two goroutines at the same time have no order
 		same(t, "events", strings.Join(seen, ", "), "granted 0 0s, handed over 1 20ms, released 0 20ms, released 1 10ms")
 	})
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A minimum hold keeps a name for a job that has run. Where the caller has
-// left before it could run, as at a shutdown, nothing is kept: else the job
+// A minimum hold keeps a name taken after a job has run. If the caller left
+// before it could run, as at a shutdown, the name comes free: otherwise the job
 // would be skipped everywhere.
 
 // nobodyRan takes "a" with a minimum hold while the calls of the op take two
-// seconds there and back, and cancels after the given time. The name must be
-// free once all that was under way has been answered.
+// seconds, there and back, and cancels after the given time. The name must be
+// free once all calls under way have been answered.
 func nobodyRan(t *testing.T, op string, after time.Duration, want string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -33,7 +33,7 @@ func nobodyRan(t *testing.T, op string, after time.Duration, want string) {
 		time.Sleep(5 * time.Second)
 		same(t, "calls", s.ops(), want)
 		if o := other(t, s.mem, "a", time.Minute); !o.a.Granted {
-			t.Fatalf("kept for nobody: the name is free in %v", o.a.Until)
+			t.Fatalf("the name stays taken although nothing ran: it is free in %v", o.a.Until)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestMinHold_ClosedWhileItIsShown(t *testing.T) {
 	})
 }
 
-// Of several names the tokens are shown when all are there.
+// With several names the tokens are shown once all are held.
 func TestMinHold_CallerLeftWhileSeveralAreShown(t *testing.T) {
 	for _, after := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestMinHold_AHoldThatCannotBeShownIsReleased(t *testing.T) {
 	})
 }
 
-// What was had is given back with its minimum hold, however it ends.
+// Once the caller had the lease, the minimum hold counts, however the lease ends.
 func TestMinHold_CountsOnceTheCallerHasTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -149,7 +149,7 @@ func TestMinHold_IsNotKeptForLeasesThatWereNotUsed(t *testing.T) {
 	})
 }
 
-// That says nothing of what was done under other leases of the same hold.
+// ReleaseUnused of one lease says nothing about other leases of the same hold.
 func TestMinHold_IsKeptIfAnotherLeaseWasUsed(t *testing.T) {
 	for _, how := range []string{"inner first", "inner last"} {
 		synctest.Test(t, func(t *testing.T) {

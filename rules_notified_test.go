@@ -53,8 +53,8 @@ func TestRule5_ANotificationMayCarryTheGrant(t *testing.T) {
 	})
 }
 
-// A position that a session keeps lasts from the session's last renewal, which can be
-// older than the ask. So does the lease that a notification makes of it.
+// A position in a session counts from the session's last renewal, which can be
+// older than the ask. So does a lease that a notification grants.
 func TestRule5_ANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -75,7 +75,7 @@ func TestRule5_ANotifiedLeaseCountsFromWhenThePositionDoes(t *testing.T) {
 	})
 }
 
-// So is a position shorter than was asked for, where its session is.
+// The same if the session, and so the position, is shorter than was asked for.
 func TestRule5_ANotifiedLeaseLastsAsLongAsThePositionDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -100,7 +100,7 @@ func TestRule5_ANotifiedLeaseLastsAsLongAsThePositionDoes(t *testing.T) {
 	})
 }
 
-// A store may spare requests for who waits if it is refused. Who only tries is to be told for sure.
+// A store may save requests for a claim that will wait when refused. A try needs an exact answer.
 func TestTheStoreKnowsWhetherATryWillWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

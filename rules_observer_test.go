@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An Observer that panics costs no lease, and leaves no name taken.
+// If an Observer panics, no lease is lost and no name stays taken.
 func TestObserver_APanicCostsNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -44,7 +44,7 @@ func TestObserver_APanicCostsNoLease(t *testing.T) {
 	})
 }
 
-// Wherever it panics: what comes after it happens all the same.
+// Wherever the observer panics, the engine continues.
 func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 	for _, at := range []EventKind{EventHandedOver, EventLost, EventRenewalFailed, EventReleased, EventFailed} {
 		t.Run(at.String(), func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestObserver_APanicAnywhereCostsNoLease(t *testing.T) {
 	}
 }
 
-// Who asks late, after the loss and after the release of all, is told as well.
+// A caller that asks late, after the loss and after the release of all, also gets the loss.
 func TestSeveral_LostAskedForLate(t *testing.T) {
 	for what, when := range map[string]func(*LeaseSet){
 		"before the release": func(*LeaseSet) {},
@@ -112,7 +112,7 @@ func TestSeveral_LostAskedForLate(t *testing.T) {
 				_ = all.Lease("a").Release()
 				when(all)
 				if !over(all.Lost()) {
-					t.Fatal("it is not told that b was lost")
+					t.Fatal("the loss of b is not reported")
 				}
 				_ = all.Release()
 			})

@@ -14,10 +14,10 @@ import (
 // A turn is a claim that came and was served. Both count from 0.
 type turn struct{ process, came, served int }
 
-// turns has each process wait with as many claims, one process after the other,
-// for a name that held fills before, and returns them as they came. What held
-// returns empties it then. The claims of a process count from 0. Each that is
-// served does what use says.
+// turns lets each process wait with the same number of claims, one process after
+// the other, and returns them as they came. held takes the name before, and returns
+// the function that frees it. The claims of a process are numbered from 0. Each
+// granted lease is passed to use.
 func turns(t *testing.T, processes, claims int, o *Options, held func(*testing.T, *memstore.Store) func(),
 	lock func(ctx context.Context, l *Locker, i int) (*Lease, error), use func(*testing.T, *Lease)) (all []turn) {
 	synctest.Test(t, func(t *testing.T) {
@@ -55,8 +55,8 @@ func turns(t *testing.T, processes, claims int, o *Options, held func(*testing.T
 	return all
 }
 
-// passed is how many that came later, of its own process and of others, were
-// served before the claim.
+// passed is how many later claims, of the same process and of others, were
+// served before this one.
 func passed(all []turn, one turn) (own, others int) {
 	for _, o := range all {
 		switch {
@@ -70,9 +70,9 @@ func passed(all []turn, one turn) (own, others int) {
 	return own, others
 }
 
-// Order of arrival inside a process; between processes, of the head of each. One
-// that has k of its own process before it is passed by at most one turn of each
-// other process for each of these, and one more where the name is handed on.
+// Inside a process claims are served in order of arrival; between processes the
+// first claim of each counts. A claim with k of its own process before it is passed by
+// at most one turn of each other process for each of these, and one more with hand-over.
 func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 	const processes, claims = 3, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
@@ -80,8 +80,8 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       *Options
 		hold    time.Duration
-		inATurn int // how many leases a process has in a turn at most
-		more    int // turns besides one for each before it
+		inATurn int // the most leases that a process has in a turn
+		more    int // turns besides one for each claim before it
 	}{
 		"hand-over off":      {&Options{HandOver: &HandOver{}}, time.Millisecond, 1, 0},
 		"hand-over":          {nil, 0, 64, 1},
@@ -101,7 +101,7 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 					t.Errorf("one with %d of its process before it was passed by %d of others, the bound is %d", k, others, bound)
 				}
 			}
-			t.Logf("of %d claims of %d processes the most passed one was passed by %d of its own process and %d of others", len(all), processes, mostOwn, mostOthers)
+			t.Logf("of %d claims of %d processes, the one passed most was passed by %d of its own process and %d of others", len(all), processes, mostOwn, mostOthers)
 			if mostOwn > 0 {
 				t.Errorf("passed by %d of its own process", mostOwn)
 			}
@@ -109,10 +109,10 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumber(t *testing.T) {
 	}
 }
 
-// Readers and writers: each process has four readers and then a writer, over and
-// over. Readers that come one after another are one turn of their process, and so
-// is a writer: one with g turns of its own process before it is passed by at most
-// g+1 turns of each other process.
+// Readers and writers: each process has four readers and then a writer, again and
+// again. Consecutive readers are one turn of their process, and so is a writer. A claim
+// with g turns of its own process before it is passed by at most g+1 turns of each
+// other process.
 func TestRule6_AWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) {
 	const processes, readers, claims = 3, 4, 100
 	elsewhere := func(t *testing.T, mem *memstore.Store) func() { return other(t, mem, "a", time.Hour).release }
@@ -135,7 +135,7 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) {
 				own, others := passed(all, one)
 				most[writes(i)] = max(most[writes(i)], others)
 				before := i/(readers+1)*2 + i%(readers+1)/readers // turns of its process
-				inTurns := (before+2)/2*readers + (before+1)/2    // claims of one more, beginning with readers
+				inTurns := (before+2)/2*readers + (before+1)/2    // claims of one more turn, beginning with readers
 				if bound := (processes - 1) * inTurns; others > bound {
 					t.Errorf("one with %d turns of its process before it was passed by %d of others, the bound is %d", before, others, bound)
 				}
@@ -143,13 +143,13 @@ func TestRule6_AWaiterIsOvertakenByABoundedNumberOfReaders(t *testing.T) {
 					t.Errorf("passed by %d of its own process, and it writes: %v", own, writes(i))
 				}
 			}
-			t.Logf("of %d claims of %d processes the most passed reader was passed by %d of others, the most passed writer by %d", len(all), processes, most[false], most[true])
+			t.Logf("of %d claims of %d processes, the reader passed most was passed by %d of others, the writer by %d", len(all), processes, most[false], most[true])
 		})
 	}
 }
 
-// Claims that fit together have positions of their own in the store, up to 64 of a
-// process: those are served in the order of arrival, across processes.
+// Claims that fit together have their own positions in the store, up to 64 for each
+// process. They are served in order of arrival, across processes.
 func TestRule6_SlotsHaveTheirOwnPositionsAcrossProcesses(t *testing.T) {
 	acquire := func(ctx context.Context, l *Locker, _ int) (*Lease, error) {
 		return l.Semaphore("a", 64).Acquire(ctx, 1)
@@ -176,7 +176,7 @@ func TestRule6_SlotsHaveTheirOwnPositionsAcrossProcesses(t *testing.T) {
 	slices.SortFunc(order, func(a, b turn) int { return a.served - b.served })
 	for i, o := range order {
 		if o.came != i {
-			t.Fatalf("served as number %d: the one that came as number %d", i, o.came)
+			t.Fatalf("the claim that came as number %[2]d was served as number %[1]d", i, o.came)
 		}
 	}
 }

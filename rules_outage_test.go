@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An error that the store has caused matches ErrUnavailable and has the newest
+// An error caused by the store matches ErrUnavailable and wraps the newest
 // cause. It matches a context's error only if that context has ended.
 
 var errRefused = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
@@ -33,15 +33,15 @@ func TestOutage_IsReportedToAllWaitersAtOnce(t *testing.T) {
 		for _, w := range all {
 			w.failed(ErrUnavailable, errLink)
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled, ErrHeld)
-			same(t, "told with the others", w.at, all[0].at)
+			same(t, "failed with the others", w.at, all[0].at)
 			if d := w.at.Sub(start); d > 5*time.Second {
-				t.Fatalf("told after %v", d)
+				t.Fatalf("failed after %v", d)
 			}
 		}
 	})
 }
 
-// Also those who wait behind one that has a position, when that has lapsed.
+// Claims behind one with a position fail as well, once that position has expired.
 func TestOutage_IsReportedToTheLocalQueueWhenAPositionLapses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -53,10 +53,10 @@ func TestOutage_IsReportedToTheLocalQueueWhenAPositionLapses(t *testing.T) {
 		for _, w := range all {
 			w.failed(ErrUnavailable, errLink)
 			isNot(t, w.err, context.DeadlineExceeded, context.Canceled)
-			same(t, "told with the others", w.at, all[0].at)
+			same(t, "failed with the others", w.at, all[0].at)
 		}
 		if d := all[0].at.Sub(start); d > store.MaxPositionTTL || d < store.MaxPositionTTL/2 {
-			t.Fatalf("told after %v", d)
+			t.Fatalf("failed after %v", d)
 		}
 		s.on(nil)
 		time.Sleep(time.Minute)
@@ -65,7 +65,7 @@ func TestOutage_IsReportedToTheLocalQueueWhenAPositionLapses(t *testing.T) {
 	})
 }
 
-// Once the store is back everything goes on.
+// Once the store is back, all waiters continue.
 func TestOutage_ThatEndsInTimeIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -82,7 +82,7 @@ func TestOutage_ThatEndsInTimeIsNotReported(t *testing.T) {
 	})
 }
 
-// Law 7 of the records: a store that answers, though others are always first, is not away. Whoever waits waits on.
+// Law 7 of the records: a store that answers is not away, although other processes win every race. A waiter continues to wait.
 func TestOutage_LostRacesAreNoOutage(t *testing.T) {
 	for _, notifies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestOutage_LostRacesAreNoOutage(t *testing.T) {
 			_, err := locks.Mutex("a").TryLock(t.Context()) // it does not wait
 			is(t, err, ErrUnavailable, store.ErrContended)
 			all := inLine(t, locks, 5)
-			// For less than an ask is repeated: it ends within the first, which has had no answer from the start but lost races.
+			// The context ends within the first ask, which has got no answer yet and only lost races.
 			hurried := waits(t, locks.With(&Options{Wait: 3 * time.Second}).Mutex("b").Lock)
 			hurried.failed(context.DeadlineExceeded)
 			isNot(t, hurried.err, ErrUnavailable)
@@ -111,7 +111,7 @@ func TestOutage_LostRacesAreNoOutage(t *testing.T) {
 	}
 }
 
-// A deadline that passes during an outage: both match. In the line too.
+// A deadline passes during an outage: the error matches both. The same in the local queue.
 func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
 	for _, how := range []string{"at once", "with a position"} {
 		t.Run(how, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestOutage_TheCallersDeadlineAndTheCauseBothMatch(t *testing.T) {
 				down(s, errLink)
 				for _, w := range all {
 					w.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
-					isNot(t, w.err, ErrHeld, context.Canceled) // others may be ahead: the store does not say
+					isNot(t, w.err, ErrHeld, context.Canceled) // other claims may be ahead: the store does not answer
 				}
 			})
 		})
@@ -141,7 +141,7 @@ func TestOutage_ACanceledCallerGetsTheCause(t *testing.T) {
 		down(s, errLink)
 		all := inLine(t, locker(t, s, nil), 2)
 		time.Sleep(time.Second)
-		s.on(func(*call) fate { return fate{there: time.Hour} }) // the second learns nothing by asking itself
+		s.on(func(*call) fate { return fate{there: time.Hour} }) // the second gets no answer of its own
 		for _, w := range all {
 			w.cancel()
 			w.failed(context.Canceled, ErrUnavailable, errLink)
@@ -149,8 +149,8 @@ func TestOutage_ACanceledCallerGetsTheCause(t *testing.T) {
 	})
 }
 
-// A server that does not answer at all says nothing; that it does not is the
-// cause. A caller that gives up sooner than an answer can be late learns
+// If a server does not answer at all, the cause in the error is that it does not
+// answer. If a caller gives up before an answer could be called late, its error says
 // nothing about the store.
 func TestOutage_SilenceIsACauseAfterAWhile(t *testing.T) {
 	for wait, outage := range map[time.Duration]bool{3 * time.Second: true, 500 * time.Millisecond: false} {
@@ -170,7 +170,7 @@ func TestOutage_SilenceIsACauseAfterAWhile(t *testing.T) {
 	}
 }
 
-// After an answer nothing is said of what was before.
+// After an answer the error does not mention earlier failures.
 func TestOutage_ThatHasEndedIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -186,8 +186,8 @@ func TestOutage_ThatHasEndedIsNotReported(t *testing.T) {
 	})
 }
 
-// The first waiter of the line leaves, and the next one is not answered before its
-// own deadline: it returns what the store answered the first one.
+// The first waiter of the local queue leaves, and the next one gets no answer before
+// its own deadline. Its error has the store's answer to the first one.
 func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -208,8 +208,8 @@ func TestOutage_ANextWaiterKnowsTheLastAnswer(t *testing.T) {
 	})
 }
 
-// A driver wraps the end of the context that it was given, which is the
-// engine's own, or a timeout of its own that matches it.
+// A driver's error wraps the end of the context that it got, which is the
+// engine's own, or a timeout of the driver that matches such an end.
 func TestOutage_TheEnginesContextIsNotTheCallers(t *testing.T) {
 	for name, err := range map[string]error{
 		"bare":          context.DeadlineExceeded,
@@ -244,7 +244,7 @@ func TestOutage_TheEnginesContextIsNotTheCallers(t *testing.T) {
 	}
 }
 
-// The same of a loss, however the store tells it.
+// The same for a loss, however the store reports it.
 func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
 	lost := fmt.Errorf("%w: the session has ended: %w: %w", ErrLost, context.DeadlineExceeded, errLink)
 	none := func(t *testing.T, all ...error) {
@@ -285,7 +285,7 @@ func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
 			s.on(func(c *call) fate {
 				return fate{back: time.Second, released: func(_ int, err *error) { *err = lost }}
 			})
-			time.AfterFunc(500*time.Millisecond, func() { suspend(time.Minute) }) // so it is no release that was repeated
+			time.AfterFunc(500*time.Millisecond, func() { suspend(time.Minute) }) // so it is not a repeated release
 			if err := locks.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +294,7 @@ func TestOutage_ALossMatchesNoContextOfTheEngine(t *testing.T) {
 	})
 }
 
-// The newest cause is told, not that the last try had no time left.
+// The error has the newest cause, not that the last try had no time left.
 func TestOutage_TheNewestCauseIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -317,8 +317,8 @@ func TestOutage_TheNewestCauseIsReported(t *testing.T) {
 	})
 }
 
-// Those that are inside together have no position yet: they are told with the
-// first of them, and not each after five seconds of its own.
+// Claims that ask side by side have no position yet. They fail together with the
+// first of them, not each after five seconds of its own.
 func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 	type claimer = func(context.Context) (*Lease, error)
 	for name, claim := range map[string]func(*Locker) claimer{
@@ -335,7 +335,7 @@ func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 					locks := locker(t, withNotifications{s}, nil)
 					start := time.Now()
 					var all []*waiter
-					for i := range 40 { // 16 of them inside
+					for i := range 40 { // 16 of them asking
 						how := claim(locks)
 						if i%2 == 1 || i == 0 && first {
 							how = func(context.Context) (*Lease, error) { return claim(locks)(context.Background()) }
@@ -349,13 +349,13 @@ func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 					}
 					for _, w := range all {
 						if w != all[0] || !first {
-							same(t, "told with the others", w.at, all[1].at)
+							same(t, "failed with the others", w.at, all[1].at)
 						} else if d := w.at.Sub(all[1].at); d > time.Second { // it ends by itself
-							t.Errorf("the first is told %v after the others", d)
+							t.Errorf("the first failed %v after the others", d)
 						}
 					}
 					if d := all[0].at.Sub(start); d > 5*time.Second {
-						t.Errorf("told after %v", d)
+						t.Errorf("failed after %v", d)
 					}
 					s.on(nil)
 					time.Sleep(time.Minute)
@@ -367,8 +367,8 @@ func TestOutage_IsReportedToAllAdmittedAtOnce(t *testing.T) {
 	}
 }
 
-// At one instant some give up, others get in for them, and the first is told: none
-// of them stays inside.
+// At one instant some claims give up, others are admitted instead, and the first
+// fails: none of them stays admitted.
 func TestOutage_AWaiterAdmittedAsItIsReportedLeavesNothing(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -399,8 +399,8 @@ func TestOutage_AWaiterAdmittedAsItIsReportedLeavesNothing(t *testing.T) {
 	}
 }
 
-// Who comes in the place of one that has given up has the rest of its five
-// seconds, or what a closed port takes to be told.
+// A claim that takes the turn of one that has given up has the rest of its five
+// seconds, or the time after which a refused connection is reported.
 func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -414,9 +414,9 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 		second.failed(context.DeadlineExceeded, ErrUnavailable, errLink)
 		last.failed(ErrUnavailable, errLink)
 		if d := last.at.Sub(start); d > 5500*time.Millisecond {
-			t.Errorf("told after %v", d)
+			t.Errorf("failed after %v", d)
 		}
-		// After an answer the next has all of it.
+		// After an answer the next claim has the whole five seconds.
 		s.on(nil)
 		o := other(t, s.mem, "a", time.Hour)
 		third := waits(t, locks.Mutex("a").Lock)
@@ -428,14 +428,14 @@ func TestOutage_ASuccessorHasOnlyTheRest(t *testing.T) {
 		fourth := waits(t, locks.Mutex("a").Lock)
 		fourth.failed(ErrUnavailable, errLink)
 		if d := fourth.at.Sub(start); d < 4*time.Second {
-			t.Errorf("told after %v", d)
+			t.Errorf("failed after %v", d)
 		}
 		s.on(nil)
 		o.release()
 	})
 }
 
-// The same of an upgrade.
+// The same for an upgrade.
 func TestOutage_OfAnUpgradeIsReportedWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -459,7 +459,7 @@ func TestOutage_OfAnUpgradeIsReportedWithTheDeadline(t *testing.T) {
 	})
 }
 
-// And of several names, while their tokens are shown.
+// And for several names, while their tokens are shown.
 func TestOutage_WhileSeveralAreShownIsReportedWithTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// crowd has that many wait for a name that somebody else holds, each with a link of its own, in order.
+// crowd lets so many claims wait for a name that another process holds, each with a link of its own, in order.
 func crowd(t *testing.T, mem *memstore.Store, many int, hold time.Duration) (links []*link, all *sync.WaitGroup) {
 	t.Helper()
 	all = &sync.WaitGroup{}
@@ -34,7 +34,7 @@ func crowd(t *testing.T, mem *memstore.Store, many int, hold time.Duration) (lin
 	return links, all
 }
 
-// A crowd of those that poll is cheap: who is behind others polls as much less often.
+// A crowd of polling waiters is cheap: a waiter polls less often the more are ahead of it.
 func TestRule5_AWaiterBehindManyPollsSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -50,7 +50,7 @@ func TestRule5_AWaiterBehindManyPollsSeldom(t *testing.T) {
 	})
 }
 
-// Who waits for a name that goes from one to the next soon polls as soon, however long it has waited.
+// A waiter for a name that changes hands quickly polls often, however long it has waited.
 func TestRule5_PollsKeepPaceWithTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -73,12 +73,12 @@ func TestRule5_PollsKeepPaceWithTheQueue(t *testing.T) {
 			})
 		}
 		if all.Wait(); locked.Load() < 1000 {
-			t.Errorf("in a minute 8 that hold it for 20 ms each had it %d times", locked.Load())
+			t.Errorf("8 claims that hold the name for 20 ms each had it %d times in a minute", locked.Load())
 		}
 	})
 }
 
-// A withSession is a store whose polls tell that a session keeps the position.
+// A withSession is a store whose polls report that a session keeps the position.
 type withSession struct{ withPolls }
 
 func (s withSession) Poll(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -90,7 +90,7 @@ func (s withSession) Poll(ctx context.Context, c store.Claim) (store.Answer, err
 	return a, err
 }
 
-// A poll that finds the claim granted is as good as an ask, but where a minimum hold has to be shown.
+// A poll that finds the claim granted replaces an ask, unless the token of a minimum hold must be shown.
 func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
 	for minHold, want := range map[time.Duration]int{0: 1, time.Second: 2} {
 		synctest.Test(t, func(t *testing.T) {
@@ -108,13 +108,13 @@ func TestRule5_APollThatFindsTheGrantIsTheGrant(t *testing.T) {
 	}
 }
 
-// Who polls, and is told by that since when its position lasts, need not ask to keep it.
+// If a poll reports since when the position counts, the waiter need not ask to keep it.
 func TestRule5_APollThatConfirmsThePositionSparesTheAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
 		w := waits(t, locker(t, withSession{withPolls{s}}, nil).Mutex("a").Lock)
-		time.Sleep(9 * time.Second) // the position of memory has an end of its own
+		time.Sleep(9 * time.Second) // in memory a position has its own expiry
 		if asks, polls := len(s.made("ask")), len(s.made("poll")); asks != 1 || polls < 10 {
 			t.Errorf("%d asks and %d polls, want one ask", asks, polls)
 		}
@@ -123,7 +123,7 @@ func TestRule5_APollThatConfirmsThePositionSparesTheAsk(t *testing.T) {
 	})
 }
 
-// Those in line in the process learn from its polls who holds.
+// The claims in the local queue learn from their process's polls who holds.
 func TestRule5_APollReportsTheHolderToTheLocalQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

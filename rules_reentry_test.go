@@ -103,7 +103,7 @@ func TestReentry_AnUncoveredClaimIsADeadlockAtOnce(t *testing.T) {
 	})
 }
 
-// Slots never re-enter: what is asked for under a lease of slots is more slots.
+// Slots never re-enter: a claim under a lease of slots asks for more slots.
 func TestReentry_SlotsDoNotReenter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -121,7 +121,7 @@ func TestReentry_SlotsDoNotReenter(t *testing.T) {
 	})
 }
 
-// Of two totals the smaller counts for who holds by it: two more of five wait for the two of three.
+// With two totals the smaller counts as long as a holder has it: two more of five wait for the two of three.
 func TestReentry_SlotsOfAnotherTotalAreADeadlockToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -147,9 +147,9 @@ func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
 		_, err := plain.Mutex("a").Lock(ctx)
 		is(t, err, ErrDeadlock)
 		if !strings.Contains(err.Error(), "Options.Reentrant") {
-			t.Fatalf("%v does not say how", err)
+			t.Fatalf("%v does not name the option", err)
 		}
-		// It is the claim that asks for it, not the hold that it enters.
+		// The option of the claim counts, not that of the hold that it enters.
 		again := take(t, ctx, plain.With(&Options{Reentrant: On}).Mutex("a").TryLock)
 		same(t, "token", again.Token(), l.Token())
 		release(t, l)
@@ -157,8 +157,8 @@ func TestReentry_NotAskedForIsADeadlockThatSaysHow(t *testing.T) {
 	})
 }
 
-// A reader that comes after a waiting writer waits behind it; one that is in
-// already would then wait for itself.
+// A reader that comes after a waiting writer waits behind it. A process that
+// holds already would then wait for itself.
 func TestReentry_AReaderEntersAgainWhileAWriterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -204,7 +204,7 @@ func TestReentry_TheLastReleaseInAnyOrderGivesTheNameBack(t *testing.T) {
 		is(t, outer.Release(), ErrReleased) // counts once
 		next.waiting()
 
-		// Whose lease is over has no claim to the hold any more.
+		// A caller whose lease has ended cannot enter the hold any more.
 		late, cancel := context.WithTimeout(context.WithoutCancel(outerCtx), time.Second)
 		defer cancel()
 		_, err := m.Lock(late)
@@ -239,7 +239,7 @@ func TestReentry_AllLeasesOfAHoldAreLostTogether(t *testing.T) {
 	})
 }
 
-// The prover found it: a process that had stood still entered again before its timers ran, and had another token.
+// The prover found this: a process that had been stopped re-entered before its timers fired, and got another token.
 func TestReentry_ALostLeaseWithALateTimerClaimsNothing(t *testing.T) {
 	for _, reentrant := range []Switch{On, Off} {
 		synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestReentry_ALostLeaseWithALateTimerClaimsNothing(t *testing.T) {
 			is(t, err, context.Canceled)
 			is(t, context.Cause(ctx), ErrLost)
 			same(t, "asks", len(s.made("ask", "try")), asked)
-			// Who has cut the context from the lease may claim the name.
+			// A caller that has detached the context from the lease can claim the name.
 			if _, err := l.Mutex("n").TryLock(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, ErrHeld) {
 				t.Error(err)
 			}
@@ -263,7 +263,7 @@ func TestReentry_ALostLeaseWithALateTimerClaimsNothing(t *testing.T) {
 	}
 }
 
-// At the deadline all are over by the clock, whatever their timers do.
+// At the deadline all leases end by the clock, whatever their timers do.
 func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -279,7 +279,7 @@ func TestReentry_AReleaseAfterTheDeadlineIsALossForAll(t *testing.T) {
 	})
 }
 
-// Only who has released all leases says that the work has ended.
+// Only the release of all leases says that the work has ended.
 func TestReentry_ABrokenHoldIsFreedByTheLastRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -318,7 +318,7 @@ func TestReentry_CloseEndsAllLeasesAndGivesBackOnce(t *testing.T) {
 	})
 }
 
-// Eight goroutines that share the lease's context are its holder, all of them.
+// Eight goroutines that share the lease's context are all its holder.
 func TestReentry_FanOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -336,7 +336,7 @@ func TestReentry_FanOut(t *testing.T) {
 							if inside.Add(1) == 8 {
 								together = true
 							}
-							time.Sleep(time.Second) // in a bubble: until all are here
+							time.Sleep(time.Second) // in a bubble: until all have got here
 							inside.Add(-1)
 							return ctx.Err()
 						})
@@ -362,7 +362,7 @@ func TestReentry_FanOut(t *testing.T) {
 	})
 }
 
-// Raced: whoever enters while the others leave is in, or has a hold of his own.
+// A race: a claim that enters while the others leave re-enters, or gets its own hold.
 func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
 	s := newLink(t)
 	m := reentrant(t, withNotifications{s}).Mutex("a")
@@ -396,7 +396,7 @@ func TestReentry_EnteringAsTheLastOneLeavesLosesNothing(t *testing.T) {
 	empty(t, s.mem)
 }
 
-// Rule 6: the last release hands the hold on inside the process, no other.
+// Rule 6: only the last release hands the hold over inside the process.
 func TestReentry_TheLastReleaseHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -415,7 +415,7 @@ func TestReentry_TheLastReleaseHandsOver(t *testing.T) {
 		again := take(t, l.Context(t.Context()), m.Lock)
 		same(t, "token", again.Token(), l.Token())
 		same(t, "calls", len(s.made()), calls)
-		// Who had it before has no claim to it.
+		// The lease before cannot enter the hold any more.
 		_, err := m.TryLock(context.WithoutCancel(inner.Context(outer.Context(t.Context()))))
 		is(t, err, ErrHeld)
 		release(t, l)

@@ -12,7 +12,7 @@ import (
 
 type someKey struct{}
 
-// contexts are one of each kind that a lease can end.
+// contexts has one of each kind of context that a lease can end.
 func contexts(t *testing.T, l *Lease) []context.Context {
 	cancellable, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -62,7 +62,7 @@ func TestRule7_ReleaseFirstMakesValidFalseAndEndsTheContexts(t *testing.T) {
 			isNot(t, context.Cause(ctx), ErrLost)
 		}
 		if over(lost) { // B55
-			t.Fatal("a release told a loss")
+			t.Fatal("a release reported a loss")
 		}
 		if !time.Now().After(l.Deadline()) {
 			t.Fatal("the deadline of a released lease is not past")
@@ -129,7 +129,7 @@ func TestRule7_ReleaseIsBoundedOnItsOwnContext(t *testing.T) {
 			same(t, "took", time.Since(start), bound)
 			is(t, l.Release(), ErrReleased)
 			time.Sleep(ttl)
-			empty(t, s.mem) // at the TTL it is gone
+			empty(t, s.mem) // at the TTL the entry is gone
 		})
 	}
 }
@@ -189,7 +189,7 @@ func TestRule7_AfterALossNothingIsSent(t *testing.T) {
 	})
 }
 
-// The store's word reaches a renewal after the release has begun.
+// A renewal gets the store's answer after the release has begun.
 func TestRule7_ALossReturnedToARenewalInFlightIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -250,8 +250,8 @@ func TestRule7_ConcurrentReleasesSendOne(t *testing.T) {
 	})
 }
 
-// An operator's break is told by the release's answer only if a renewal was
-// told it; the entry itself can still be given back.
+// A release reports an operator's break only if a renewal has learned of it.
+// The entry itself can still be released.
 func TestRule7_ABrokenHoldCanBeReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -265,8 +265,8 @@ func TestRule7_ABrokenHoldCanBeReleased(t *testing.T) {
 	})
 }
 
-// A hold that was broken stays in the way until it expires, as its owner may
-// still be at work; that he releases it says that he is not.
+// A broken hold blocks until it expires, as its owner may still be working. A
+// release says that it is not.
 func TestRule7_ABrokenHoldIsFreedWhenItIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -278,7 +278,7 @@ func TestRule7_ABrokenHoldIsFreedWhenItIsReleased(t *testing.T) {
 		}
 		<-l.Lost()
 		if n := len(stored(s.mem, "a").Entries); n != 1 {
-			t.Fatalf("%d entries before its owner has said that he is done, want 1", n)
+			t.Fatalf("%d entries before the owner has released, want 1", n)
 		}
 		err := l.Release()
 		is(t, err, ErrLost)

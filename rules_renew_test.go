@@ -49,7 +49,7 @@ func TestRule3_RenewedAtAThirdOfTheTTL(t *testing.T) {
 	})
 }
 
-// A store may grant less than it was asked for: of that it is a third, too.
+// A store can grant less than was asked for. Then renewals come after a third of that.
 func TestRule3_AShorterGrantIsRenewedSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -117,7 +117,7 @@ func TestRule3_IndeterminateUntilTheDeadlineIsLost(t *testing.T) {
 	})
 }
 
-// A renewal that the server refuses for now is no loss either.
+// A renewal that the server temporarily refuses is no loss either.
 func TestRule3_ARefusalThatIsNotALossIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -148,7 +148,7 @@ func TestRule3_AForeignHoldIsLostAtOnce(t *testing.T) {
 		same(t, "lost", time.Since(start), 10*time.Second)
 		is(t, context.Cause(ctx), ErrLost)
 		if l.Valid() {
-			t.Fatal("valid after the store said that it is not ours")
+			t.Fatal("valid after the store reported the loss")
 		}
 		is(t, l.Release(), ErrLost)
 		time.Sleep(time.Hour)
@@ -169,7 +169,7 @@ func TestRule3_TheReasonOfABreakIsReported(t *testing.T) {
 		err := l.Release()
 		is(t, err, ErrLost)
 		if !strings.Contains(err.Error(), "host is on fire") {
-			t.Fatalf("%v does not tell the reason", err)
+			t.Fatalf("%v does not have the reason", err)
 		}
 	})
 }
@@ -197,7 +197,7 @@ func TestRule3_ARenewalWhoseAnswerIsLostCosts(t *testing.T) {
 		})
 		time.Sleep(10 * time.Minute)
 		if !l.Valid() {
-			t.Fatal("lost, though each second renewal was answered")
+			t.Fatal("lost, although every other renewal was answered")
 		}
 		release(t, l)
 	})
@@ -214,7 +214,7 @@ func TestMaxHold_IsLostAndReleasedAtItsEnd(t *testing.T) {
 		same(t, "lost", time.Since(start), 65*time.Second)
 		next.got()
 		if late := next.at.Sub(start.Add(65 * time.Second)); late > 4*time.Second {
-			t.Fatalf("the next got in %v later", late)
+			t.Fatalf("the next was granted %v later", late)
 		}
 		err := l.Release()
 		is(t, err, ErrLost)
@@ -225,8 +225,8 @@ func TestMaxHold_IsLostAndReleasedAtItsEnd(t *testing.T) {
 	})
 }
 
-// A thousand leases with every fault that a link has: whoever is told Valid is
-// alone, by the store's own account.
+// A thousand leases with every fault of a link: while Valid is true, the lease is
+// the only holder in the store.
 func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -258,7 +258,7 @@ func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
 			for end := time.Now().Add(time.Duration(rand.IntN(3000)) * time.Millisecond); time.Now().Before(end) && l.Valid(); {
 				st := stored(s.mem, "a")
 				if len(st.Entries) == 0 || st.Entries[0].ID != l.engine().Probe().Hold().ID || st.Entries[0].Expires <= 0 {
-					t.Fatal("valid, and the store has given the name away")
+					t.Fatal("valid, but the store has granted the name to another")
 				}
 				time.Sleep(7 * time.Millisecond)
 			}
@@ -275,8 +275,8 @@ func TestRule3_ValidIsNeverTrueAfterAnotherGrant(t *testing.T) {
 	})
 }
 
-// Of an outage an operator hears one warning, however many leases it hits, with
-// how many those are; each lease has its line at debug, and its loss an error.
+// An outage is logged as one warning, with the number of leases, however many
+// it affects. Each lease has a line at level debug, and each loss is an error.
 func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -294,7 +294,7 @@ func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 			same(t, fmt.Sprint("warnings of outage ", outage), strings.Count(log.String(), "level=WARN"), 1)
 			same(t, "lines", strings.Count(log.String(), "renewal failed"), len(all))
 			if !strings.Contains(log.String(), "held=2500") {
-				t.Error("not told how many leases are at stake")
+				t.Error("the warning does not say how many leases are affected")
 			}
 		}
 		s.renewalsFail(time.Now().Add(time.Minute))
@@ -302,7 +302,7 @@ func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		same(t, "losses", strings.Count(log.String(), "level=ERROR"), len(all))
-		log.Reset() // a grant is an answer too: what comes then is another outage
+		log.Reset() // a grant is an answer too: later failures are another outage
 		lock(t, locks, "a")
 		s.renewalsFail(time.Now().Add(15 * time.Second))
 		time.Sleep(15 * time.Second)
@@ -311,7 +311,7 @@ func TestRule3_AnOutageIsOneWarning(t *testing.T) {
 	})
 }
 
-// And once a lease, not once a try.
+// And once for each lease, not for each try.
 func TestRule3_AnOutageIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -123,7 +123,7 @@ func TestShutdown_OfNothingClosesAtOnce(t *testing.T) {
 			t.Fatal("a second one:", err)
 		}
 		if err := l.Close(); err != nil {
-			t.Fatal("Close behind it:", err)
+			t.Fatal("Close after it:", err)
 		}
 		same(t, "times that the store was closed", s.closes, 1)
 	})
@@ -143,7 +143,7 @@ func TestShutdown_AConcurrentCloseEndsTheWaiting(t *testing.T) {
 		time.Sleep(time.Hour)
 		is(t, l.Close(), errClose)
 		if !one.ended(t) || !two.ended(t) {
-			t.Fatal("Shutdown goes on behind Close")
+			t.Fatal("Shutdown has not ended with Close")
 		}
 		is(t, one.err, errClose)
 		is(t, two.err, errClose)
@@ -171,7 +171,7 @@ func TestShutdown_TheFirstContextThatEndsClosesForAll(t *testing.T) {
 	})
 }
 
-// What is lost meanwhile is not waited for, nor what another process has now.
+// Shutdown does not wait for leases that are lost meanwhile, nor for holds that another process has adopted.
 func TestShutdown_WaitsForNoEndedLease(t *testing.T) {
 	for what, end := range map[string]func(*link, *Lease){
 		"lost":     func(s *link, l *Lease) { s.mem.Break("a") },
@@ -196,7 +196,7 @@ func TestShutdown_WaitsForNoEndedLease(t *testing.T) {
 	}
 }
 
-// A leader leads until its function returns, and campaigns no more.
+// A leader leads until its function returns, and does not campaign again.
 func TestShutdown_ALeaderFinishesAndNoOtherIsElected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -214,7 +214,7 @@ func TestShutdown_ALeaderFinishesAndNoOtherIsElected(t *testing.T) {
 		is(t, <-led, ErrClosed) // the candidate
 		time.Sleep(time.Hour)
 		if down.ended(t) {
-			t.Fatal("Shutdown has ended, and somebody leads")
+			t.Fatal("Shutdown has ended, and the candidate still leads")
 		}
 		close(end)
 		if err := <-led; err != nil {
@@ -226,8 +226,8 @@ func TestShutdown_ALeaderFinishesAndNoOtherIsElected(t *testing.T) {
 	})
 }
 
-// A downgrade that is not answered is asked for again, also in a Shutdown, and
-// not without a pause.
+// A downgrade that is not answered is repeated, also during Shutdown, with a
+// pause.
 func TestShutdown_ADowngradeGoesOn(t *testing.T) {
 	bounded(t, func(t *testing.T) {
 		s := newLink(t)
@@ -255,7 +255,7 @@ func TestShutdown_ADowngradeGoesOn(t *testing.T) {
 		}
 		release(t, lease)
 		if !down.ended(t) {
-			t.Fatal("Shutdown goes on")
+			t.Fatal("Shutdown has not ended")
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A doubting store is not sure of the holders whom it refuses for, for so long.
+// A doubting store answers refusals as unsure, for so long.
 type doubting struct {
 	*link
 	doubt func() time.Duration
@@ -24,7 +24,7 @@ func (s doubting) Ask(ctx context.Context, c store.Claim) (store.Answer, error) 
 	return a, err
 }
 
-// unsureUntil is a doubt that ends at a moment from now on.
+// unsureUntil is a doubt that ends at a time in the future.
 func unsureUntil(d time.Duration) func() time.Duration {
 	ends := time.Now().Add(d)
 	return func() time.Duration { return max(time.Until(ends), 0) }
@@ -45,7 +45,7 @@ func TestATryIsAnsweredOnceTheStoreIsSure(t *testing.T) {
 	})
 }
 
-// The store ends what the dead one held with the ask that follows the doubt.
+// The ask after the doubt ends the dead process's hold in the store.
 func TestATryIsGrantedWhatADeadHolderHadOnceThatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -65,7 +65,7 @@ func TestATryIsGrantedWhatADeadHolderHadOnceThatIsKnown(t *testing.T) {
 	})
 }
 
-// A name that goes from hand to hand is in doubt each time, and somebody lives.
+// A name that changes hands is in doubt each time, but its holders are alive.
 func TestATryDoesNotWatchOneHolderAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Where nobody is woken, claims of several weights wait in one process.
+// Claims of several weights wait in one process, without notifications.
 
-// A mixture is a number of claims of each kind, which all take the name in turn.
+// A mixture has a number of claims of each kind, which all take the name in turn.
 type mixture struct{ upgrades, reads, writes int }
 
-// mixed has the lockers work on one name, each with the mixture, until all have
+// mixed lets the lockers use one name, each with the mixture, until every claim has
 // had the name often enough. It returns how long that took and how many calls
-// were made. bound ends it.
+// were made. It fails after bound.
 func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Duration) (took time.Duration, calls int) {
 	const rounds = 15
 	synctest.Test(t, func(t *testing.T) {
@@ -72,10 +72,10 @@ func mixed(t *testing.T, lockers int, each mixture, looks bool, bound time.Durat
 	return took, calls
 }
 
-// One of them looks for all of its kind, and for no other: a name with room for a
-// reader may have none for an upgradeable lock, and the other way about.
+// One claim polls for all of its kind only: a name with room for a reader may
+// have none for an upgradeable lock, and the reverse.
 func TestRule6_ReadersAndUpgradesWithoutNotifications(t *testing.T) {
-	const most = 5 * time.Second // about 2 s are needed; 85 s when one looked for all kinds
+	const most = 5 * time.Second // about 2 s are needed; it took 85 s when one claim polled for all kinds
 	for name, c := range map[string]struct {
 		each  mixture
 		looks bool

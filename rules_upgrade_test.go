@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// B27: also when it has failed. Renewals and changes never overlap: the link
-// sees to that.
+// B27: also after a failure. Renewals and changes never overlap: the link
+// checks that.
 func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -36,7 +36,7 @@ func TestUpgrade_B27_TheHoldIsRenewedMeanwhileAndAfterwards(t *testing.T) {
 	})
 }
 
-// An upgrade that comes while a renewal is under way is sent when that has been
+// An upgrade that comes while a renewal is under way is sent once that is
 // answered.
 func TestUpgrade_ARenewalAndAChangeDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestUpgrade_ARenewalAndAChangeDoNotOverlap(t *testing.T) {
 	})
 }
 
-// Renewals are withheld while a change is under way. One that hangs, sent right
-// before a renewal is due, leaves time for that.
+// While a change is under way no renewal is sent. A change that hangs, sent just
+// before a renewal is due, leaves time for the renewal.
 func TestUpgrade_AChangeThatHangsLeavesTimeForARenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -95,7 +95,7 @@ func TestUpgrade_ANotificationGrantsNothingAndCausesAPoll(t *testing.T) {
 		same(t, "token", u.Token(), token)
 		same(t, "changes", s.turns(), changes+" 1up")
 		now := time.Now()
-		release(t, reader) // the store tells
+		release(t, reader) // the store notifies
 		up.got()
 		same(t, "granted", up.at, now)
 		same(t, "changes", s.turns(), changes+" 1up 1up")
@@ -119,7 +119,7 @@ func TestUpgrade_PollsOnceItIsSubscribed(t *testing.T) {
 		up := upgrading(t, u)
 		start := time.Now()
 		time.Sleep(500 * time.Millisecond)
-		release(t, reader) // nobody hears it
+		release(t, reader) // nobody is subscribed
 		up.got()
 		same(t, "granted", up.at.Sub(start), time.Second)
 		release(t, u.Lease)
@@ -152,7 +152,7 @@ func TestUpgrade_APlainLeaseHasNone(t *testing.T) {
 	}
 }
 
-// B17 and the like.
+// B17 and similar cases.
 func TestUpgrade_AWaitForItselfIsADeadlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -170,7 +170,7 @@ func TestUpgrade_AWaitForItselfIsADeadlock(t *testing.T) {
 		err = u.Upgrade(r.Context(second))
 		is(t, err, ErrDeadlock)
 		if !strings.Contains(err.Error(), "a read lock of the same name") {
-			t.Fatalf("%v does not say what is in the way", err)
+			t.Fatalf("%v does not say what blocks it", err)
 		}
 		_, err = rw.Write().Lock(u.Context(t.Context()))
 		is(t, err, ErrDeadlock)
@@ -199,8 +199,8 @@ func TestUpgrade_OnAStoreWithoutThemIsUnsupportedAtOnce(t *testing.T) {
 	}
 }
 
-// Down is counted before it is sent: nobody may write under the lease while the
-// store may have let readers in.
+// A downgrade counts before it is sent: no caller may write under the lease while
+// the store may have admitted readers.
 func TestDowngrade_CountsBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -222,7 +222,7 @@ func TestDowngrade_CountsBeforeItIsSent(t *testing.T) {
 	})
 }
 
-// All leases of a hold share its weight: it is changed back when none of them
+// All leases of a hold share its weight. It is changed back once none of them
 // needs it.
 func TestUpgrade_Reentry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestUpgrade_Reentry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reader := take(t, ctx, rw.Read().Lock) // of the same hold: in nobody's way
+		reader := take(t, ctx, rw.Read().Lock) // of the same hold: it blocks nobody
 		upgradeNow(t, inner)
 		same(t, "token", outer.Token(), inner.Token())
 		_, err = rw.Write().Lock(ctx) // outer is not upgraded
@@ -262,15 +262,15 @@ func TestUpgrade_Reentry(t *testing.T) {
 	})
 }
 
-// Whatever crosses: in the end the store has what the engine thinks, and nobody
-// is left out.
+// Whatever calls cross, in the end the store has the state that the engine
+// assumes, and every claim is served.
 func TestUpgrade_InAStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		locks := locker(t, withNotifications{s}, &Options{TTL: 5 * time.Second})
 		rw := locks.RWMutex("a")
 		random := func(c *call) fate {
-			if c.op == "release" || c.op == "withdraw" { // else what is left is no one's fault
+			if c.op == "release" || c.op == "withdraw" { // otherwise leftovers would be no defect
 				return fate{}
 			}
 			f := fate{there: time.Duration(rand.N(20)) * time.Millisecond, back: time.Duration(rand.N(20)) * time.Millisecond}
@@ -315,7 +315,7 @@ func TestUpgrade_InAStorm(t *testing.T) {
 						}
 						for _, e := range stored(s.mem, "a").Entries {
 							if e.Granted && e.ID != u.engine().Probe().Hold().ID {
-								t.Error("another is in beside an upgraded hold")
+								t.Error("another claim was granted beside an upgraded hold")
 							}
 						}
 						if err := u.Downgrade(); err != nil && !errors.Is(err, ErrUnavailable) {
@@ -332,12 +332,12 @@ func TestUpgrade_InAStorm(t *testing.T) {
 		})
 		all.Wait()
 		s.on(nil)
-		time.Sleep(time.Minute) // what was left by a fault has died
+		time.Sleep(time.Minute) // what a fault left behind has expired
 		release(t, take(t, t.Context(), rw.Write().TryLock))
 	})
 }
 
-// Also where the store is in this process, and a test says that it is away.
+// The same on a store in this process that a test makes unavailable.
 func TestDowngrade_InMemoryIsBoundedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()
@@ -352,7 +352,7 @@ func TestDowngrade_InMemoryIsBoundedToo(t *testing.T) {
 		})
 		start := time.Now()
 		is(t, u.Downgrade(), ErrUnavailable)
-		same(t, "told", time.Since(start), 5*time.Second)
+		same(t, "returned after", time.Since(start), 5*time.Second)
 		mem.Fail(nil)
 		reader := take(t, t.Context(), locks.RWMutex("a").Read().Lock)
 		release(t, reader)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A caller who leaves has his answer at once; the hold is changed back until
-// that is answered, and who waited gets in.
+// A caller that leaves gets its error at once. The hold is changed back until
+// that is answered, and then the waiter is granted.
 func TestUpgrade_ACanceledOneIsChangedBackUntilAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -39,18 +39,18 @@ func TestUpgrade_ACanceledOneIsChangedBackUntilAnswered(t *testing.T) {
 		})
 		up.cancel()
 		up.failed(context.Canceled, ErrHeld)
-		same(t, "told", up.at, start)
+		same(t, "returned at", up.at, start)
 		if !u.Valid() || u.Token() != token {
 			t.Fatal("the lease is not what it was")
 		}
 		next.got()
 		if next.at.Before(down) {
-			t.Fatal("a reader was in before the cancel was applied")
+			t.Fatal("a reader was granted before the cancel was applied")
 		}
 		s.on(nil)
 		time.Sleep(10 * time.Second)
 		s.has(t, store.Upgradeable)
-		for _, c := range s.made("change")[2:] { // up, and looked again once subscribed
+		for _, c := range s.made("change")[2:] { // up, and again once subscribed
 			if c.turn != 2 || c.weight != store.Upgradeable {
 				t.Fatalf("turn %d, weight %d: want the one act back", c.turn, c.weight)
 			}
@@ -90,7 +90,7 @@ func TestUpgrade_AnAbandonedGrantIsChangedBack(t *testing.T) {
 	})
 }
 
-// Rule 2: the lease ends by the clock first, then the answer is read.
+// Rule 2: first the lease ends by the clock, then the answer is read.
 func TestUpgrade_AnAnswerAfterTheDeadlineRevivesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -123,7 +123,7 @@ func TestUpgrade_LostWhileItWaits(t *testing.T) {
 		}
 		up.failed(ErrLost)
 		if d := time.Since(up.at); d > time.Second || u.Valid() || !strings.Contains(up.err.Error(), "fire") {
-			t.Fatalf("told %v ago: %v", d, up.err)
+			t.Fatalf("reported %v ago: %v", d, up.err)
 		}
 		release(t, reader)
 	})
@@ -159,7 +159,7 @@ func TestUpgrade_AnIndeterminateOneIsTriedAgainThenChangedBack(t *testing.T) {
 		if d := time.Since(start); d > 5*time.Second || d < 4*time.Second {
 			t.Fatalf("given up after %v, want five seconds", d)
 		}
-		synctest.Wait() // it is told before it is changed back
+		synctest.Wait() // the error is returned before the weight is changed back
 		s.has(t, store.Upgradeable)
 		if !u.Valid() || u.Token() != token {
 			t.Fatal("the lease is not what it was")
@@ -182,7 +182,7 @@ func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 		})
 		is(t, u.Upgrade(t.Context()), ErrUnavailable, errLink)
 		if d := time.Since(start); d > 5*time.Second {
-			t.Fatalf("told after %v", d)
+			t.Fatalf("returned after %v", d)
 		}
 		reader := take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").Read().Lock)
 		release(t, reader)
@@ -194,7 +194,7 @@ func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 		}
 		upgradeNow(t, u)
 
-		// A try that is refused waits for its way back no longer than a release.
+		// A refused try waits for its cancel no longer than a release would.
 		downgrade(t, u)
 		reader = take(t, t.Context(), locker(t, linkTo(t, s.mem), nil).RWMutex("a").Read().Lock)
 		s.on(func(c *call) fate {
@@ -205,14 +205,14 @@ func TestUpgrade_AnOutageOfTheStoreIsReported(t *testing.T) {
 		})
 		start = time.Now()
 		is(t, u.TryUpgrade(t.Context()), ErrHeld)
-		same(t, "told", time.Since(start), 5*time.Second)
+		same(t, "returned after", time.Since(start), 5*time.Second)
 		s.on(nil)
 		release(t, reader)
 		release(t, u.Lease)
 	})
 }
 
-// What the store refuses at once has changed nothing.
+// A change that the store refuses at once has changed nothing.
 func TestUpgrade_ADefiniteRefusalIsReturnedUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -280,14 +280,14 @@ func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
 		})
 		err := u.Downgrade()
 		is(t, err, ErrUnavailable)
-		same(t, "told", time.Since(start), 5*time.Second)
-		is(t, u.Downgrade(), ErrInvalid) // it is downgraded, for us
+		same(t, "returned after", time.Since(start), 5*time.Second)
+		is(t, u.Downgrade(), ErrInvalid) // for the engine it is downgraded
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		is(t, u.Upgrade(ctx), context.DeadlineExceeded)
 		reader.got()
 		if d := reader.at.Sub(start); d < 30*time.Second || d > 32*time.Second {
-			t.Fatalf("the reader is in after %v", d)
+			t.Fatalf("the reader was granted after %v", d)
 		}
 		s.on(nil)
 		release(t, reader.lease)
@@ -298,7 +298,7 @@ func TestDowngrade_IsRepeatedUntilItIsAnswered(t *testing.T) {
 	})
 }
 
-// A late copy of a change undoes no later one: the owner counts them.
+// A late copy of a change does not undo a later one: the owner counts changes.
 func TestUpgrade_ALateCopyUndoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -333,15 +333,15 @@ func TestUpgrade_APendingOneDiesWithItsHolder(t *testing.T) {
 		next := waits(t, locks.RWMutex("a").Read().Lock)
 		next.got()
 		if d := next.at.Sub(died); d > 31*time.Second || d < 29*time.Second {
-			t.Fatalf("in after %v, want the TTL", d)
+			t.Fatalf("granted after %v, want the TTL", d)
 		}
 		release(t, reader)
 		release(t, next.lease)
 	})
 }
 
-// A forgetful store loses an upgrade but not the hold, as a replica does that is
-// promoted before it has heard of the upgrade.
+// A store forgets an upgrade but not the hold, like a replica that is promoted
+// before it has received the upgrade.
 type forgetful struct {
 	store.Store
 	forgot atomic.Bool
@@ -368,7 +368,7 @@ func TestUpgrade_AForgottenHoldIsALoss(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if !u.Valid() || !other.Valid() {
-			t.Fatal("lost, though nothing was forgotten")
+			t.Fatal("lost, although nothing was forgotten")
 		}
 		if err := errors.Join(u.Downgrade(), u.TryUpgrade(t.Context())); err != nil {
 			t.Fatal(err)
@@ -376,7 +376,7 @@ func TestUpgrade_AForgottenHoldIsALoss(t *testing.T) {
 		s.forgot.Store(true)
 		time.Sleep(time.Second + 10*time.Millisecond) // one renewal
 		if u.Valid() || !other.Valid() {
-			t.Errorf("the forgotten one is valid: %v; the other one: %v", u.Valid(), other.Valid())
+			t.Errorf("the lease whose upgrade was forgotten is valid: %v; the other one: %v", u.Valid(), other.Valid())
 		}
 		is(t, u.Release(), ErrLost)
 		release(t, other.Lease)

@@ -97,8 +97,8 @@ func TestRule5_ADefiniteErrorLeavesNoPositionBehind(t *testing.T) {
 	})
 }
 
-// By our own clock: the store may have dropped it already, or have granted it
-// to a waiter that did not look in time.
+// By our own clock: the store may have dropped the position already, or granted it
+// to a waiter that did not poll in time.
 func TestRule5_APositionThatLapsedIsAskedForWithANewID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -184,7 +184,7 @@ func TestRule5_ALastAskBeforeTheContextEnds(t *testing.T) {
 	}
 }
 
-// B109, B115, B95: however long the pause of polls is.
+// B109, B115, B95: however long the pauses between polls are.
 func TestRule5_AWaitKeepsItsPositionUntilItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -232,7 +232,7 @@ func TestRule5_AfterTheEndOfItsContextNothingIsGranted(t *testing.T) {
 			empty(t, s.mem)
 		}
 		if cancelled == 0 {
-			t.Fatal("granted each time, though the context had ended")
+			t.Fatal("granted each time, although the context had ended")
 		}
 	})
 }
@@ -258,7 +258,7 @@ func TestRule5_AnAnswerAtTheEndOfTheContextIsUsedOrReleased(t *testing.T) {
 	})
 }
 
-// B35, on a store that answers without leaving the caller's goroutine.
+// B35, on a store that answers on the caller's goroutine.
 func TestRule5_ASynchronousGrantAfterTheContextIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := memstore.New()

@@ -27,12 +27,12 @@ func TestRule5_SubscribeThenPoll(t *testing.T) {
 		})
 		w := waits(t, locker(t, withNotifications{s}, nil).Mutex("a").Lock)
 		time.Sleep(500 * time.Millisecond)
-		o.release() // the notification of this goes nowhere
+		o.release() // the notification of this is not received
 		w.got()
 		same(t, "calls", s.ops(), "try watch ask")
 		watch, ask := s.made("watch")[0], s.made("ask")[0]
 		if ask.sent.Before(watch.done) {
-			t.Fatal("looked before it was subscribed")
+			t.Fatal("polled before it was subscribed")
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
 			looked = looked || c.sent.Equal(watches[1].done)
 		}
 		if !looked {
-			t.Fatal("subscribed, and did not look")
+			t.Fatal("subscribed, but did not poll")
 		}
 		asked := len(s.made("ask"))
 		o.release()
@@ -110,7 +110,7 @@ func TestRule5_ASubscriptionThatFailedIsTriedAgainAndThenPolled(t *testing.T) {
 	})
 }
 
-// As behind a pooler: it is no outage, so it is told once and tried seldom.
+// As behind a pooler: it is no outage, so it is logged once and seldom tried again.
 func TestRule5_WithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -129,15 +129,15 @@ func TestRule5_WithoutNotificationsItIsLoggedOnceAndRetried(t *testing.T) {
 		time.Sleep(5 * engine.NoNotifyFor)
 		same(t, "subscriptions", len(s.made("watch")), 4) // the last came through
 		if n := strings.Count(log.String(), "no wake-ups"); n != 1 {
-			t.Errorf("it is said %d times: %s", n, log.String())
+			t.Errorf("it is logged %d times: %s", n, log.String())
 		}
 		o.release()
 		w.got()
 	})
 }
 
-// A try is for who may be woken later: where nobody can, it would be one more
-// statement for each claim that is refused.
+// The first ask is a try only if notifications can follow. Otherwise it would be
+// one more statement for each refused claim.
 func TestRule5_WithoutNotificationsThePositionIsAskedForFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -189,7 +189,7 @@ func TestRule5_MinHoldIsShownBeforeTheCallerHasTheLease(t *testing.T) {
 		}
 		o := other(t, s.mem, "a", time.Second)
 		if o.a.Granted {
-			t.Fatal("the name is free before its minimum hold is over")
+			t.Fatal("the name is free before its minimum hold has ended")
 		}
 		same(t, "free in", o.a.Until, 58*time.Second)
 		time.Sleep(58 * time.Second)
@@ -219,9 +219,9 @@ func TestRule5_TheSafetyPollIsAtAThirdOfThePosition(t *testing.T) {
 	})
 }
 
-// Waiters for many names ask at the same instants, so that a store can take what
-// they ask in one batch; none of them more often than at a third of the position's
-// time, and none much later.
+// Waiters for many names ask at the same instants, so that a store can take their
+// asks in one batch. None asks more often than after a third of the position's time,
+// and none much later.
 func TestRule5_PositionsAreKeptTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -271,7 +271,7 @@ func TestRule5_PollsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
 		o := other(t, s.mem, "a", time.Hour)
-		w := waits(t, locker(t, s, nil).Mutex("a").Lock) // no notifications, no looks
+		w := waits(t, locker(t, s, nil).Mutex("a").Lock) // no notifications, no polls
 		time.Sleep(10 * time.Second)
 		asks := s.made("ask")
 		pause, differ := 2*time.Millisecond, false
@@ -290,7 +290,7 @@ func TestRule5_PollsBackOff(t *testing.T) {
 		freed := time.Now()
 		w.got()
 		if late := w.at.Sub(freed); late > time.Second {
-			t.Fatalf("got in %v after the release", late)
+			t.Fatalf("granted %v after the release", late)
 		}
 	})
 }
@@ -305,13 +305,13 @@ func TestRule5_PollsAskOnlyIfItFitsOrAThirdHasPassed(t *testing.T) {
 		want := fmt.Sprint([]time.Duration{0, third, 2 * third, 3 * third})
 		same(t, "asks", fmt.Sprint(sent(s.made("ask"), start)), want)
 		if looks := len(s.made("poll")); looks < 15 {
-			t.Fatalf("%d looks", looks)
+			t.Fatalf("%d polls", looks)
 		}
 		o.release()
 		freed := time.Now()
 		w.got()
 		if late := w.at.Sub(freed); late > time.Second {
-			t.Fatalf("got in %v after the release", late)
+			t.Fatalf("granted %v after the release", late)
 		}
 		same(t, "asks", len(s.made("ask")), 5)
 	})

@@ -99,7 +99,7 @@ func TestSeveral_CloseEndsTheWaitAndReleasesEarlierNames(t *testing.T) {
 	}
 }
 
-// onLog is a log whose writer does something first.
+// onLog is a log that calls a function before each write.
 type onLog func(msg string)
 
 func (f onLog) Enabled(context.Context, slog.Level) bool { return true }
@@ -110,8 +110,8 @@ func (f onLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// Close ends what was had, and with that the wait for the others: the caller's
-// own context has not ended.
+// Close ends the leases that were granted, and with that the wait for the others:
+// the caller's own context has not ended.
 func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
 			locks = locker(t, withNotifications{s}, &Options{Logger: slog.New(onLog(func(msg string) {
 				if msg == "holdfast: granted" {
 					go func() { closed <- locks.Close() }()
-					synctest.Wait() // until it waits for our caller
+					synctest.Wait() // until Close waits for the caller
 				}
 			}))})
 			ab := locks.All(mutexes(locks, "a", "b")...)
@@ -141,7 +141,7 @@ func TestSeveral_CloseBetweenTwoNamesIsErrClosed(t *testing.T) {
 	}
 }
 
-// Whenever that is: also while what is had is made the caller's.
+// The same at any time, also while the leases are being passed to the caller.
 func TestSeveral_CloseAtAnyMomentLeavesNothing(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}, {NoRenew: On}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestSeveral_CloseAtAnyMomentLeavesNothing(t *testing.T) {
 				empty(t, mem)
 			}
 			if got < 3 || not < 3 {
-				t.Fatalf("%d got, %d were closed: too few of one kind to prove anything", got, not)
+				t.Fatalf("%d granted, %d ended by Close: too few of one kind to prove anything", got, not)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// names of calls, in order.
+// namesOf is the names of calls, in order.
 func namesOf(calls []*call) (names []string) {
 	for _, c := range calls {
 		names = append(names, c.name)
@@ -25,7 +25,7 @@ func namesOf(calls []*call) (names []string) {
 	return names
 }
 
-// mutexes are the mutexes of the names, as claims.
+// mutexes are the mutexes of the names, as Locks.
 func mutexes(l *Locker, names ...string) (claims []*Lock) {
 	for _, n := range names {
 		claims = append(claims, l.Mutex(n))
@@ -43,7 +43,7 @@ func all(t testing.TB, l *Locker, names ...string) *LeaseSet {
 	return leases
 }
 
-// A waiting Lock of several names; the waiter's lease is the one of the first.
+// waitsAll begins a Lock of several names; the waiter's lease is that of the first.
 func waitsAll(t testing.TB, s *LockSet) (w *waiter, leases func() *LeaseSet) {
 	var got *LeaseSet
 	w = waits(t, func(ctx context.Context) (*Lease, error) {
@@ -204,7 +204,7 @@ func TestSeveral_B43_OneWaitForAll(t *testing.T) {
 			is(t, err, context.DeadlineExceeded, ErrHeld)
 			synctest.Wait()
 			release(t, lock(t, locks, "a"))
-			// Nothing is left for "b", and less than nothing is no wait for ever.
+			// No time is left for "b". A negative rest must not become an endless wait.
 			other(t, s.mem, "a", time.Hour)
 			start = time.Now()
 			_, err = locks.With(o).All(mutexes(locks, "a", "b")...).Lock(ctx)
@@ -239,7 +239,7 @@ func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
 			t.Fatal("it is free:", err)
 		}
 		release(t, leases)
-		// What comes after is waited for, and so is any name once d is given back.
+		// The names after d are waited for, and so is any name once d is released.
 		later := other(t, s.mem, "e", time.Hour)
 		w := waits(t, func(ctx context.Context) (*Lease, error) {
 			all, err := locks.All(locks.Mutex("e")).Lock(b.Context(d.Context(ctx)))
@@ -254,7 +254,7 @@ func TestSeveral_ANameBeforeOneThatIsHeldIsOnlyTried(t *testing.T) {
 		release(t, d)
 		o = other(t, s.mem, "c", time.Hour)
 		w = waits(t, func(context.Context) (*Lease, error) {
-			ctx, cancel := context.WithCancel(context.WithoutCancel(under)) // else it has ended with d
+			ctx, cancel := context.WithCancel(context.WithoutCancel(under)) // otherwise it has ended with d
 			defer cancel()
 			all, err := locks.All(mutexes(locks, "c", "e")...).Lock(ctx)
 			if err != nil {
@@ -282,11 +282,11 @@ func TestSeveral_OneLostWhileItWaitsForTheOthersEndsTheWait(t *testing.T) {
 			s.mem.Break("b")
 			w.failed(ErrLost)
 			if d := w.at.Sub(broken); d > 10*time.Second {
-				t.Errorf("told after %v", d)
+				t.Errorf("failed after %v", d)
 			}
 			isNot(t, w.err, context.Canceled, ErrHeld)
 			if !strings.Contains(w.err.Error(), `"b"`) {
-				t.Errorf("%v does not name the one lost", w.err)
+				t.Errorf("%v does not name the lost one", w.err)
 			}
 			synctest.Wait()
 			same(t, "entries of c", len(stored(s.mem, "c").Entries), 1)
@@ -335,7 +335,7 @@ func TestSeveral_OppositeOrdersNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
-// Whenever it is cancelled, nothing is left.
+// Whenever the wait is cancelled, no entry is left.
 func TestSeveral_ACanceledWaitLeavesNothing(t *testing.T) {
 	for _, o := range []*Options{nil, {MinHold: time.Second}, {MaxHold: time.Hour}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -358,7 +358,7 @@ func TestSeveral_ACanceledWaitLeavesNothing(t *testing.T) {
 				empty(t, s.mem)
 			}
 			if got < 3 || not < 3 {
-				t.Fatalf("%d got, %d gave up: too few of one kind to prove anything", got, not)
+				t.Fatalf("%d granted, %d gave up: too few of one kind to prove anything", got, not)
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestSeveral_TheDeadlineIsTheEarliestAndEachHasItsToken(t *testing.T) {
 	})
 }
 
-// The token is shown once all are there, and in one call.
+// The tokens are shown once all names are held, in one call.
 func TestSeveral_MinHold_IsShownWhenAllAreThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -53,7 +53,7 @@ func TestSeveral_MinHold_IsShownWhenAllAreThere(t *testing.T) {
 		if left := time.Until(got.Deadline()); left < 29*time.Second {
 			t.Fatalf("%v are left of the TTL", left)
 		}
-		time.Sleep(time.Minute) // it is renewed as any other from now on
+		time.Sleep(time.Minute) // from now on it is renewed like any other
 		if !got.Valid() || len(s.made("renew")) < 5 {
 			t.Fatal("it is not renewed")
 		}
@@ -103,7 +103,7 @@ func TestSeveral_MinHold_ARollBackKeepsNone(t *testing.T) {
 }
 
 // A hold that waits for other names is asked for again, not renewed. If the
-// store has forgotten it, that must not make it again.
+// store has forgotten it, that must not recreate it.
 func TestSeveral_MinHold_AForgottenHoldIsNotRecreated(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestSeveral_MinHold_AForgottenHoldIsNotRecreated(t *testing.T) {
 			}
 			w.failed(ErrLost)
 			if late := time.Since(broken); late > 15*time.Second {
-				t.Fatalf("told %v after it was forgotten, want it at the next renewal", late)
+				t.Fatalf("reported %v after it was forgotten, want it at the next renewal", late)
 			}
 			synctest.Wait()
 			same(t, "entries", len(stored(s.mem, "a").Entries), want)
@@ -177,7 +177,7 @@ func TestSeveral_MaxHold_CountsFromWhenAllAreThere(t *testing.T) {
 	})
 }
 
-// Whatever the order in which they are given, no two wait for each other.
+// In whatever order the names are given, no two sets wait for each other.
 func TestSeveral_NoRenew_CountsFromWhenAllAreThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)

@@ -20,7 +20,7 @@ type version struct {
 	worked int // how many claims were granted; guarded by counts.mu
 }
 
-// slotCounts are what is held, by the total of the holder.
+// slotCounts has the number of held slots, by the total of the holder.
 type slotCounts struct {
 	mu   sync.Mutex
 	held map[int]int
@@ -35,7 +35,7 @@ func (c *slotCounts) check(t *testing.T) {
 		}
 	}
 	if all > least {
-		t.Errorf("%d slots are held, by holders of whom one counts on %d: %v", all, least, c.held)
+		t.Errorf("%d slots are held, and one holder has a total of %d: %v", all, least, c.held)
 	}
 }
 
@@ -67,8 +67,8 @@ func (v *version) work(t *testing.T, ctx context.Context, k int) {
 }
 
 // B32: a version with another number of slots replaces the one before, replica by
-// replica. Nobody gets an error, nobody stands still, and what is held never
-// exceeds the number of anybody who holds.
+// replica. No claim fails, every replica makes progress, and the held slots never
+// exceed the total of any holder.
 func TestSemaphore_ItsTotalChangesInARollingDeploy(t *testing.T) {
 	for _, totals := range [][2]int{{5, 3}, {3, 5}} {
 		t.Run(fmt.Sprint(totals[0], " to ", totals[1]), func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An upgrade that waits: whom it asks to give up, and who hears that it waits.
+// A waiting upgrade: which holders it asks to give up, and who learns that it waits.
 
-// readerElsewhere is a reader of a, of another process that is woken.
+// readerElsewhere is a reader of a, in another process with notifications.
 func readerElsewhere(t *testing.T, s *link, o *Options) *Lease {
 	t.Helper()
 	return take(t, t.Context(), locker(t, withNotifications{linkTo(t, s.mem)}, o).RWMutex("a").Read().TryLock)
@@ -24,7 +24,7 @@ func asking(t *testing.T, s store.Store, reason string) *UpgradeableLease {
 	return upgradeableLease(t, locker(t, s, &Options{AskToGiveUp: reason}).RWMutex("a"))
 }
 
-// B165, of an upgrade.
+// B165, for an upgrade.
 func TestUpgrade_AsksTheReadersThatBlockItToGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, o := newLink(t), &observer{}
@@ -56,7 +56,7 @@ func TestUpgrade_AsksTheReadersThatBlockItToGiveUp(t *testing.T) {
 	})
 }
 
-// It is so also for a reader of the process and locker that upgrades.
+// The same for a reader of the process and locker that upgrades.
 func TestUpgrade_AsksAReaderOfItsOwnProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -163,7 +163,7 @@ func TestObserver_ReceivesAWaitingUpgrade(t *testing.T) {
 	})
 }
 
-// It is as with claims: what is granted at once, or tried, has not waited.
+// As with claims, an upgrade that is granted at once, or only tried, has not waited.
 func TestObserver_AnUpgradeWithoutAWaitIsNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, locks, o := observed(t, nil)

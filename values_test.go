@@ -16,20 +16,20 @@ import (
 
 type traceKey struct{}
 
-// traced is a context with a trace, that ends when the test does.
+// traced is a context with a trace, which ends with the test.
 func traced(t *testing.T, trace string) context.Context {
 	return context.WithValue(t.Context(), traceKey{}, trace)
 }
 
-// A tracing store notes of each call the trace in its context, and whether the
-// context has the deadline of the caller's.
+// A tracing store records for each call the trace in its context, and whether the
+// context has the caller's deadline.
 type tracing struct {
 	withNotifications
 	mu       sync.Mutex
-	traces   map[string]string // by what was called, the newest, and behind it those that it is linked to
-	deadline time.Time         // none of theirs may be this one
-	hangs    bool              // a release does, until its context ends
-	cause    error             // of that end
+	traces   map[string]string // by the call, the newest trace, and after it the traces that it is linked to
+	deadline time.Time         // no call may have this deadline
+	hangs    bool              // a release hangs until its context ends
+	cause    error             // the cause of that end
 }
 
 func (s *tracing) note(ctx context.Context, op string) {
@@ -51,14 +51,14 @@ func (s *tracing) note(ctx context.Context, op string) {
 	}
 }
 
-// of is the newest trace of what was called, and behind it those that it is linked to.
+// of is the newest trace of that call, and after it the traces that it is linked to.
 func (s *tracing) of(op string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.traces[op]
 }
 
-// all are the newest traces of all that was called.
+// all are the newest traces of all calls.
 func (s *tracing) all() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *tracing) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	return s.withNotifications.ReleaseAll(ctx, holds)
 }
 
-// A tracingPolls is a tracing store at which waiters poll, as it wakes nobody.
+// A tracingPolls is a tracing store without notifications, so waiters poll.
 type tracingPolls struct{ *tracing }
 
 func (tracingPolls) Watch(context.Context, store.Process, func(store.Notification)) error {
@@ -107,7 +107,7 @@ func (s *tracing) Change(ctx context.Context, h store.Hold, turn int32, weight i
 	return s.withNotifications.Change(ctx, h, turn, weight)
 }
 
-// What serves one claim has the values of the claim's context, and what is for many
+// A call for one claim has the values of the claim's context. A call for many claims
 // has none, but can be linked to them.
 func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestValues_ReachTheDriverOfOneClaim(t *testing.T) {
 	})
 }
 
-// A wait polls where nobody is woken, and withdraws its claim when its context ends, be
-// that during an ask or between two polls.
+// Without notifications a wait polls. It withdraws its claim when its context ends,
+// during an ask or between two polls.
 func TestValues_ReachThePollsAndTheWithdrawalOfAWait(t *testing.T) {
 	for name, of := range map[string]struct {
 		ask, deadline time.Duration
@@ -156,7 +156,7 @@ func TestValues_ReachThePollsAndTheWithdrawalOfAWait(t *testing.T) {
 	}
 }
 
-// Detach has the values of the claim, and who adopts has its own.
+// Detach has the values of the claim, and Adopt has those of its caller.
 func TestValues_ReachADetachAndAnAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
@@ -180,7 +180,7 @@ func TestValues_ReachADetachAndAnAdoption(t *testing.T) {
 	})
 }
 
-// Whoever is handed the name has values of its own.
+// A lease that is handed over has its own claim's values.
 func TestValues_AreThoseOfTheCurrentHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
@@ -196,7 +196,7 @@ func TestValues_AreThoseOfTheCurrentHolder(t *testing.T) {
 	})
 }
 
-// What makes the leases of several names what the caller wants serves the one claim of all.
+// The calls that complete a set of names serve the one claim of the set.
 func TestValues_ReachTheRenewalThatCompletesSeveral(t *testing.T) {
 	for what, o := range map[string]*Options{"a minimum hold": {MinHold: time.Second}, "no renewal": {NoRenew: On}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestValues_ReachTheRenewalThatCompletesSeveral(t *testing.T) {
 	}
 }
 
-// The calls for many claims name those that they serve, as they are by then.
+// A call for many claims names the claims that it serves, as they are at that time.
 func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}
@@ -238,8 +238,8 @@ func TestValues_ABatchIsLinkedToTheClaimsThatItServes(t *testing.T) {
 	})
 }
 
-// The caller's context ended long ago: what ends a call after that is its own bound,
-// also to a driver that asks for the cause.
+// The caller's context ended long ago. A later call ends by its own bound, and a driver
+// that asks for the cause sees that bound.
 func TestValues_TheEndOfTheCallersContextEndsNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &tracing{withNotifications: withNotifications{newLink(t)}, traces: map[string]string{}}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// waited is what was told of those who wait: how many wait ahead, who holds, and
-// after what time.
+// waited is what the events of waiting claims said: how many wait ahead, who holds,
+// and after what time.
 func (o *observer) waited() string {
 	synctest.Wait()
 	o.mu.Lock()
@@ -53,7 +53,7 @@ func TestObserver_ReceivesTheBeginningOfAWait(t *testing.T) {
 	})
 }
 
-// News is another holder, and fewer ahead.
+// A change is another holder, or fewer claims ahead.
 func TestObserver_ReceivesANewPosition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -61,7 +61,7 @@ func TestObserver_ReceivesANewPosition(t *testing.T) {
 		next := waits(t, locker(t, linkTo(t, s.mem), &Options{Note: "next"}).Mutex("a").Lock)
 		o := &observer{}
 		waits(t, locker(t, withNotifications{linkTo(t, s.mem)}, &Options{Observer: o.tell}).Mutex("a").Lock)
-		same(t, "told", o.waited(), "1 behind elsewhere after 0s")
+		same(t, "events", o.waited(), "1 behind elsewhere after 0s")
 		time.Sleep(time.Minute)
 		first.release()
 		next.got()
@@ -72,8 +72,8 @@ func TestObserver_ReceivesANewPosition(t *testing.T) {
 	})
 }
 
-// watchesWait returns the observer of a claim that waits for one slot, or for a, in a
-// process of its own.
+// watchesWait returns the observer of a claim that waits for one slot, or for a, in its
+// own process.
 func watchesWait(t *testing.T, s *link, wait func(*Locker) func(context.Context) (*Lease, error)) *observer {
 	o := &observer{}
 	waits(t, wait(locker(t, withNotifications{linkTo(t, s.mem)}, &Options{Observer: o.tell})))
@@ -98,7 +98,7 @@ func TestObserver_ReceivesThatOneAheadLeft(t *testing.T) {
 	})
 }
 
-// The first holder stays, and nobody comes to wait.
+// The first holder stays, and no claim joins the queue.
 func TestObserver_ReceivesThatOneOfTheHoldersLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -122,7 +122,7 @@ func TestObserver_ReceivesThatOneOfTheHoldersLeft(t *testing.T) {
 	})
 }
 
-// The hold goes on under another id, with the token that it had.
+// The hold continues under another id, with the same token.
 func TestObserver_ReceivesAnotherHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newLink(t)
@@ -142,7 +142,7 @@ func TestObserver_ReceivesAnotherHolder(t *testing.T) {
 	})
 }
 
-// The store of ownersOnly knows the owner of a holder, and no more.
+// The store of ownersOnly knows only the owner of a holder.
 type ownersOnly struct{ *link }
 
 func (s ownersOnly) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -179,6 +179,6 @@ func TestObserver_ReceivesWaitsInTheProcess(t *testing.T) {
 		for range 3 {
 			waits(t, locks.Mutex("a").Lock)
 		}
-		same(t, "told", o.waited(), "0 behind elsewhere after 0s, 1 behind elsewhere after 0s, 2 behind elsewhere after 0s")
+		same(t, "events", o.waited(), "0 behind elsewhere after 0s, 1 behind elsewhere after 0s, 2 behind elsewhere after 0s")
 	})
 }

@@ -31,12 +31,12 @@ type aclEntry struct {
 	id       int
 }
 
-// setACL gives a directory an ACL whose mask is most, with these named ones.
+// setACL gives a directory an ACL with these named entries, whose mask is most.
 func setACL(t *testing.T, path string, most uint16, named ...aclEntry) {
 	t.Helper()
 	const none = math.MaxUint32
 	users, groups := []aclEntry{{0x01, 7, none}}, []aclEntry{{0x04, 5, none}}
-	for _, e := range named { // the kernel wants them in this order
+	for _, e := range named { // the kernel requires this order
 		if e.tag == aclUser {
 			users = append(users, e)
 		} else {
@@ -56,9 +56,9 @@ func setACL(t *testing.T, path string, most uint16, named ...aclEntry) {
 	}
 }
 
-// Whom an ACL names can write to a directory though its mode says nothing of him.
+// A user whom an ACL names can write to a directory although its mode does not show that.
 func TestADirectoryThatANamedUserCanReplaceIsRefused(t *testing.T) {
-	const foreign = 54321 // nobody's user, and nobody's group
+	const foreign = 54321 // no one's user and group ids
 	if !trustedGroup(os.Getegid(), -1) {
 		t.Skip("only root can be two users, and the group of what this one makes is that of others")
 	}
@@ -111,7 +111,7 @@ func TestADirectoryThatANamedUserCanReplaceIsRefused(t *testing.T) {
 	}
 }
 
-// many are so many entries of users who can read.
+// many returns so many entries of users that can read.
 func many(n int) (all []aclEntry) {
 	for i := range n {
 		all = append(all, aclEntry{aclUser, 5, 54321 + i})
@@ -119,7 +119,7 @@ func many(n int) (all []aclEntry) {
 	return all
 }
 
-// A group that shares the directory may write to its parent by name too.
+// A group that shares the directory may also write to its parent by an ACL entry.
 func TestTheGroupThatSharesADirectoryMayBeNamedInAnACL(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be two users")

@@ -41,7 +41,7 @@ func BenchmarkBareFlockPair(b *testing.B) {
 	}
 }
 
-// A name that was never used: its file is made.
+// A name that was never used: its file is created.
 func BenchmarkFirstUse(b *testing.B) {
 	s := open(b, b.TempDir())
 	defer s.Close()

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Containers of one host can each have a boot id of their own.
+// Each container of a host can have its own boot id.
 func TestAnotherBootIDDoesNotFreeWhatALivingProcessHolds(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -29,11 +29,11 @@ func TestAnotherBootIDDoesNotFreeWhatALivingProcessHolds(t *testing.T) {
 	}
 	two.kill()
 	if !free(t, s, "name") {
-		t.Fatal("not free, though the holder in the container was killed")
+		t.Fatal("not free, although the holder in the container was killed")
 	}
 }
 
-// held is how many holders the name is listed with.
+// held is the number of listed holders of the name.
 func held(t *testing.T, s *Store, name string) (n int) {
 	t.Helper()
 	for st, err := range s.List(t.Context(), name) {

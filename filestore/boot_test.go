@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// owners are those whose entry another boot id may be met with.
+// owners are the kinds of owners whose entry can be found with another boot id.
 var owners = []struct {
 	name string
-	// take takes the name and then does what makes the owner such a one. other
-	// is closed if the owner is dead.
+	// take takes the name and then makes the owner such a one. other is closed if
+	// the owner is dead.
 	take func(t *testing.T, other *Store)
 	// blocks says that the entry blocks, unless the host was rebooted.
 	blocks bool
@@ -54,8 +54,8 @@ var owners = []struct {
 	}, true},
 }
 
-// What a reboot ended and what it did not: the boot id alone does not say that
-// there was one, for containers can have boot ids of their own.
+// Which entries a reboot ends. A different boot id alone does not prove a reboot,
+// as containers can have their own boot ids.
 func TestAnotherBootIDDropsOnlyWhatARebootEnded(t *testing.T) {
 	for _, o := range owners {
 		for what, reboot := range map[string]func(*testing.T, *Store){

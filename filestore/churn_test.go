@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Six Stores take a name, give it back and remove its file, at random.
+// Six Stores take a name, release it and remove its file, at random.
 func TestANameWhoseFileIsRemovedIsNeverHeldTwice(t *testing.T) {
 	rounds, removed, overlaps, err := churn(t, func(rounds, removed, _ int64) bool { return rounds > 5000 && removed > 500 })
 	if overlaps > 0 || err != nil {
@@ -24,8 +24,8 @@ func TestANameWhoseFileIsRemovedIsNeverHeldTwice(t *testing.T) {
 	}
 }
 
-// The file is removed, and another takes the name in a new one, between the
-// opening of the file and the look whether it is in place. Without the look the
+// Between the opening of a file and the check that it is still in place, the file is
+// removed, and another process takes the name in a new one. Without the check the
 // name is held twice.
 func TestAFileRemovedBeforeItIsLockedIsNotUsed(t *testing.T) {
 	look := inPlace
@@ -80,7 +80,7 @@ func churn(t *testing.T, enough func(rounds, removed, overlaps int64) bool) (rou
 					if inside.Add(1) > 1 {
 						nOverlaps.Add(1)
 					}
-					os.Lstat(s.path("name")) // some time in which another may come
+					os.Lstat(s.path("name")) // some time in which another process may come
 					inside.Add(-1)
 					nRounds.Add(1)
 					if e := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}); e != nil {
@@ -99,7 +99,7 @@ func churn(t *testing.T, enough func(rounds, removed, overlaps int64) bool) (rou
 	return nRounds.Load(), nRemoved.Load(), nOverlaps.Load(), failed
 }
 
-// A state file deleted by hand is a loss, and no two hold the same file.
+// If a state file is deleted by hand, the hold is lost, and no two processes hold in one file.
 func TestAFileDeletedByHandIsALoss(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -148,8 +148,8 @@ func TestADirectoryThatIsRemovedAgainAndAgainIsMade(t *testing.T) {
 	}
 }
 
-// Twenty threads take names while the directory is removed under them, again and
-// again: what they are told may be a loss, and is no error of the store.
+// Twenty threads take names while their directory is removed again and again. They may
+// get a loss, but no other error.
 func TestARemovedDirectoryIsNoError(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	s := open(t, dir)
@@ -166,7 +166,7 @@ func TestARemovedDirectoryIsNoError(t *testing.T) {
 	for n := range 20 {
 		wg.Go(func() {
 			for !enough() && time.Now().Before(deadline) {
-				p := store.NewProcess() // whose FIFOs are made anew
+				p := store.NewProcess() // whose FIFOs are recreated
 				err := s.Watch(t.Context(), p, func(store.Notification) {})
 				if err != nil {
 					fail("watch", err)
@@ -182,7 +182,7 @@ func TestARemovedDirectoryIsNoError(t *testing.T) {
 						fail("release", err)
 					}
 				}
-				s.mu.Lock() // or there would be too many FIFOs open
+				s.mu.Lock() // otherwise too many FIFOs would be open
 				if pr := s.procs[p]; pr != nil {
 					s.end(p, pr)
 				}
@@ -191,7 +191,7 @@ func TestARemovedDirectoryIsNoError(t *testing.T) {
 		})
 	}
 	wg.Go(func() {
-		// Nobody is removed from under so often that he gives up.
+		// No ask meets so many removals that it gives up.
 		for seen := int64(0); !enough() && time.Now().Before(deadline); {
 			if now := asked.Load(); now < seen+10 {
 				runtime.Gosched()
@@ -204,6 +204,6 @@ func TestARemovedDirectoryIsNoError(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d errors of %d asks, while the directory was removed %d times", failed.Load(), asked.Load(), removed.Load())
 	if !enough() {
-		t.Errorf("too little came to pass in %v", 10*patience)
+		t.Errorf("too little happened in %v", 10*patience)
 	}
 }

@@ -83,14 +83,14 @@ func TestACleanUpRemovesNamesUnusedForADayAndNoOthers(t *testing.T) {
 	if !slices.Equal(left, want) {
 		t.Fatalf("left: %q, want %q", left, want)
 	}
-	// Whoever has the file open finds that it is gone, and makes another.
+	// A Store that has the file open finds that it has gone, and creates another.
 	if !free(t, other, "idle") {
 		t.Fatal("a name that was removed cannot be taken")
 	}
 }
 
-// The FIFO of a dead process is the proof of its death. It goes once no entry
-// needs that any more: without it the name would stay taken until its TTL.
+// The FIFO of a dead process proves its death. It is removed once no entry
+// needs that proof: without it the name would stay taken until its TTL.
 func TestACleanUpRemovesOnlyLeftoversOfDeadProcesses(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -124,7 +124,7 @@ func TestACleanUpRemovesOnlyLeftoversOfDeadProcesses(t *testing.T) {
 	}
 	leaves(2, aDay, "those of the living")
 
-	// What has expired needs no proof.
+	// An expired entry needs no proof.
 	dead = start(t, "hold", dir, "b")
 	dead.says("holding")
 	dead.kill()
@@ -138,7 +138,7 @@ func TestACleanUpRemovesOnlyLeftoversOfDeadProcesses(t *testing.T) {
 	leaves(2, aDay, "those of the living, as the hold of b has expired")
 }
 
-// Who cannot read a state file does not know whom it names.
+// A process that cannot read a state file does not know which processes it names.
 func TestACleanUpKeepsProofsOfDeathIfAFileIsUnreadable(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -186,7 +186,7 @@ func ageAll(t *testing.T, dir string, unused time.Duration) {
 	}
 }
 
-// A Store that names are made in again and again cleans up by itself.
+// A Store in which new names are used again and again cleans up by itself.
 func TestAStoreCleansUpByItself(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -195,9 +195,9 @@ func TestAStoreCleansUpByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	age(t, s.path("idle"), 2*store.TokenRetention)
-	p := s.anyProcess() // for a new one begins a clean-up too, now and then
+	p := s.anyProcess() // as a new name sometimes begins a clean-up, too
 	n, removed := 0, false
-	for ; !removed && n < 100*cleanPerNames; n++ { // counted: chance begins a clean-up, however slow this machine is
+	for ; !removed && n < 100*cleanPerNames; n++ { // a count, not a time: chance begins a clean-up, however slow this machine is
 		if _, err := s.Ask(t.Context(), lockOf(p, strconv.Itoa(n))); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestAStoreCleansUpByItself(t *testing.T) {
 		removed = err != nil
 	}
 	if !removed {
-		t.Fatalf("the idle name is there after %d names", n)
+		t.Fatalf("the idle name is still there after %d names", n)
 	}
 	t.Logf("after %d names", n)
 }

@@ -18,8 +18,8 @@ func open(t testing.TB, dir string) *Store {
 	return s
 }
 
-// The tests do not ask what file system the temporary directory is on; those
-// of the check itself do.
+// The tests do not check the file system of the temporary directory, except those
+// of the check itself.
 var trusting = &Options{TrustFS: true}
 
 func TestStore(t *testing.T) {

@@ -29,12 +29,12 @@ func lockSoon(t *testing.T, s *Store, name string) store.Hold {
 	defer stop()
 	h, err := w.lock(ctx, lockOf(w.p, name), nil)
 	if err != nil {
-		t.Fatalf("nobody told the waiter: %v", err)
+		t.Fatalf("the waiter was not notified: %v", err)
 	}
 	return h
 }
 
-// free reports whether a try is granted; it gives the name back.
+// free reports whether a try is granted, and releases it.
 func free(t *testing.T, s *Store, name string) bool {
 	t.Helper()
 	c := lockOf(store.NewProcess(), name)
@@ -91,11 +91,11 @@ func TestAKilledHolderFreesTheNameAtOnce(t *testing.T) {
 			return a.Granted
 		}
 		if look() {
-			t.Fatal("room is seen beside a living holder")
+			t.Fatal("a poll finds room beside a living holder")
 		}
 		h.kill()
 		if !look() {
-			t.Fatal("a poll sees a dead holder in the way")
+			t.Fatal("a dead holder blocks a poll")
 		}
 		if !free(t, s, "tried") {
 			t.Fatal("refused for a dead holder")
@@ -158,8 +158,8 @@ func TestAKilledWaiterFreesItsPositionAtOnce(t *testing.T) {
 	third.says("holding")
 }
 
-// The one who releases grants to a waiter who is dead, and nobody else is there
-// to see it.
+// A release grants the name to a dead waiter, and no other process is there to see
+// that.
 func TestADeadWaiterIsNotGranted(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -189,7 +189,7 @@ func TestIfHolderAndFirstWaiterDieTheSecondIsGranted(t *testing.T) {
 	hs[2].says("holding")
 }
 
-// A stopped process is alive: its hold ends with its TTL, and no sooner.
+// A stopped process is alive: its hold ends at its TTL, not before.
 func TestAStoppedHolderLosesAtItsTTL(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -207,8 +207,8 @@ func TestAStoppedHolderLosesAtItsTTL(t *testing.T) {
 	short.says("lost")
 }
 
-// holdBriefly holds the name for two seconds, and asks whether it still does
-// when it goes on after it was stopped.
+// holdBriefly holds the name for two seconds. After it was stopped and continued, it
+// checks whether it still holds.
 func holdBriefly(s *Store, name string) error {
 	went := make(chan os.Signal, 1)
 	signal.Notify(went, syscall.SIGCONT)
@@ -231,7 +231,7 @@ func holdBriefly(s *Store, name string) error {
 	return nil
 }
 
-// Only on purpose does a process live on in its child.
+// A process lives on in its child only on purpose.
 func TestLifeDoesNotLeakToChildren(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -257,13 +257,13 @@ func TestLifeDoesNotLeakToChildren(t *testing.T) {
 	h.cmd.Process.Kill()
 	h.cmd.Process.Wait()
 	if free(t, s, "name") {
-		t.Fatal("the name is free, though a child has the FIFO of the holder's life")
+		t.Fatal("the name is free, although a child has the holder's FIFO open")
 	}
 	heir.Kill()
 	soon(t, "the name is free", func() bool { return free(t, s, "name") })
 }
 
-// Closing a Store frees what it still holds, as its death would.
+// Closing a Store frees its holds, as its death would.
 func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -274,12 +274,12 @@ func TestAClosedStoreFreesWhatItHeld(t *testing.T) {
 	}
 	s.Close()
 	if !free(t, other, "name") {
-		t.Fatal("the name is not free though its Store was closed")
+		t.Fatal("the name is not free although its Store was closed")
 	}
 }
 
-// A position that lapsed is lost for its owner, also if the holder has died
-// meanwhile and the name is free: the same id is never a second entry.
+// An expired position is lost for its owner, also if the holder has died meanwhile
+// and the name is free: one id never gets a second entry.
 func TestALapsedPositionIsLostEvenIfTheHolderIsDead(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -305,8 +305,8 @@ func TestALapsedPositionIsLostEvenIfTheHolderIsDead(t *testing.T) {
 	}
 }
 
-// Nobody waits for the death of one who is dead, though what it held is in the
-// way for the lock delay: the notification of it would come again and again.
+// No process watches for the death of a dead holder, although its hold blocks for
+// the lock delay: the notification of its death would come again and again.
 func TestTheLockDelayOfADeadHolderIsWaitedForQuietly(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -356,7 +356,7 @@ func TestTidyingUpFIFOsBreaksNoLock(t *testing.T) {
 	}
 }
 
-// A Store that is closed leaves no file in p that tells nothing.
+// A closed Store leaves no useless file in p.
 func TestAStoreThatHoldsNothingLeavesNoFIFO(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -369,8 +369,8 @@ func TestAStoreThatHoldsNothingLeavesNoFIFO(t *testing.T) {
 	}
 }
 
-// beside starts two processes in a directory, of which the other has a hold, and a
-// waiter of the first.
+// beside starts two processes in a directory: the second holds a name, and the first
+// waits for it.
 func beside(t *testing.T) (s, other *Store, w *waiter) {
 	t.Helper()
 	dir := t.TempDir()
@@ -387,7 +387,7 @@ func beside(t *testing.T) (s, other *Store, w *waiter) {
 	return s, other, w
 }
 
-// A watch ends when nobody has asked for it in a while, and with its Store.
+// A watch ends when no ask has needed it for a while, and with its Store.
 func TestAnUnusedWatchEnds(t *testing.T) {
 	set(t, &watchIdle, 50*time.Millisecond)
 	s, other, w := beside(t)
@@ -395,7 +395,7 @@ func TestAnUnusedWatchEnds(t *testing.T) {
 	if _, err := s.Ask(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	s.lookOut(w.p, []store.Process{other.anyProcess()}) // one there already is only wanted for longer
+	s.lookOut(w.p, []store.Process{other.anyProcess()}) // an existing one is only kept for longer
 	watched := func() (n int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -404,8 +404,8 @@ func TestAnUnusedWatchEnds(t *testing.T) {
 	soon(t, "the watch is over", func() bool { return watched() == 0 })
 }
 
-// A waiter that comes when a watch has just been given up has one of its own: no
-// other would notice the death.
+// A waiter that comes just after a watch was given up gets a new one: otherwise no
+// watch would notice the death.
 func TestAnAbandonedWatchServesNoWaiter(t *testing.T) {
 	s, other, w := beside(t)
 	p := other.anyProcess()
@@ -414,7 +414,7 @@ func TestAnAbandonedWatchServesNoWaiter(t *testing.T) {
 	s.watches[p] = idle
 	s.mu.Unlock()
 	if s.wanted(p, idle) {
-		t.Fatal("an idle watch is wanted")
+		t.Fatal("an idle watch is kept")
 	}
 	s.lookOut(w.p, []store.Process{p})
 	s.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A hold is tied to its process until one write has given it an id of none: then
-// the death of that process does not end it, and that of the adopter does.
+// A hold is tied to its process until one write gives it an id of no process. From
+// then on the death of that process does not end it, but that of the adopter does.
 func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
 	dir := t.TempDir()
 	s, adopter := open(t, dir), open(t, dir)
@@ -35,7 +35,7 @@ func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
 	}
 	again := store.Claim{Name: "name", ID: id, Limit: store.Full, Weight: store.Full, TTL: lockOf(id.Process(), "").TTL}
 	if a, err := s.Ask(t.Context(), again); err != nil || a.Token != token {
-		t.Fatalf("asked for again by its id: %+v, %v", a, err) // it must not tie it to s
+		t.Fatalf("asked for again by its id: %+v, %v", a, err) // this ask must not tie the hold to s
 	}
 
 	p := store.NewProcess()
@@ -61,8 +61,8 @@ func TestADetachedHoldOutlivesItsProcessAndEndsWithItsAdopter(t *testing.T) {
 	}
 }
 
-// A reader that dies does not keep an upgrade waiting: the upgrader is told to
-// look, and a renewal or the change repeated finds the dead.
+// A reader that dies does not block an upgrade: the upgrader gets a notification, and
+// a renewal or the repeated change finds the dead reader.
 func TestAnUpgradeIsGrantedWhenTheBlockingReaderIsKilled(t *testing.T) {
 	for what, looks := range map[string]func(*Store, store.Hold) (bool, error){
 		"by a renewal": func(s *Store, h store.Hold) (bool, error) {
@@ -104,7 +104,7 @@ func TestAnUpgradeIsGrantedWhenTheBlockingReaderIsKilled(t *testing.T) {
 				select {
 				case <-w.notifications:
 				case <-ctx.Done():
-					t.Fatal("nobody told the upgrader")
+					t.Fatal("the upgrader was not notified")
 				}
 				if is, err := looks(s, h); err != nil {
 					t.Fatal(err)

@@ -40,7 +40,7 @@ func TestTheDirectoryIsMadeForItsOwnerAlone(t *testing.T) {
 	if f := finding(t, s, "directory"); f.Level() != store.LevelOK || !strings.Contains(f.Text(), dir) {
 		t.Errorf("%s: %q", f.Level(), f.Text())
 	}
-	// Where temporary files are may be of a kind that is not known.
+	// Temporary files may be on an unknown kind of file system.
 	if f := finding(t, s, "file system"); f.Level() == store.LevelFailure || (f.Level() == store.LevelOK) != strings.Contains(f.Text(), "of this host alone") {
 		t.Errorf("%s: %q", f.Level(), f.Text())
 	}
@@ -84,7 +84,7 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 		}
 		for _, w := range append(words, dir) {
 			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%q does not tell %q", err, w)
+				t.Errorf("%q does not have %q", err, w)
 			}
 		}
 		if _, err := os.Lstat(filepath.Join(dir, namesDir)); err == nil {
@@ -143,16 +143,16 @@ func TestADirectoryThatOthersCanWriteToIsRefused(t *testing.T) {
 	t.Run("a position that cannot be written to", func(t *testing.T) {
 		parent := mkdir(t, 0o500)
 		if os.Geteuid() == 0 {
-			parent = "/proc" // root can write anywhere else
+			parent = "/proc" // root can write to all other directories
 		}
 		_, err := Open(filepath.Join(parent, "locks"), trusting)
 		if err == nil || !strings.Contains(err.Error(), parent) || os.Geteuid() != 0 && !errors.Is(err, store.ErrDenied) {
-			t.Fatalf("%v, want an error that names the place", err)
+			t.Fatalf("%v, want an error that names the directory", err)
 		}
 	})
 }
 
-// Who can make a link in the directory could point a name at a file of another directory, whose locks would be this one's then.
+// A user that can make a link in the directory could point a name at a file of another directory, and so mix their locks.
 func TestASymlinkAtAStateFilesPathIsNotFollowed(t *testing.T) {
 	other, s := open(t, mkdir(t, 0o700)), open(t, mkdir(t, 0o700))
 	defer other.Close()
@@ -175,7 +175,7 @@ func TestASymlinkAtAStateFilesPathIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Mode 2770 is nobody's default: it says that a group shares the directory.
+// Mode 2770 is no umask's default: it says that a group shares the directory.
 func TestADirectoryOfMode2770IsSharedByItsGroup(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := mkdir(t, 0o770|fs.ModeSetgid)
@@ -224,7 +224,7 @@ func TestAFileSystemThatHostsShareIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s, err := Open(dir, nil)
 	if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "NFS") || !strings.Contains(err.Error(), "trust-fs=1") || !strings.Contains(err.Error(), dir) {
-		t.Fatalf("%v, %v, want ErrUnsupported with the kind, the directory and the way out", s, err)
+		t.Fatalf("%v, %v, want ErrUnsupported with the kind, the directory and what to do", s, err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("written: %v, %v", left, err)

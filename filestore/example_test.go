@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/filestore"
 )
 
-// All processes of a host that open the directory share its locks.
+// All processes of a host that open this directory share its locks.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "locks")
 	if err != nil {

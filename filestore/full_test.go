@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// fill writes to the file until there is no room, not even for one byte.
+// fill writes to the file until there is no room for even one byte.
 func fill(path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func fill(path string) error {
 	}
 }
 
-// onFullDisk has so many hold a name, fills the disk, and returns what does not
-// go on as it must.
+// onFullDisk takes a name with so many holds, fills the disk, and returns the first
+// operation that does not work as it must.
 func onFullDisk(s *Store, holders int64, fill func() error) error {
 	ctx := context.Background()
 	p := store.NewProcess()
@@ -74,7 +74,7 @@ func onFullDisk(s *Store, holders int64, fill func() error) error {
 	if err := noRoom("another name", lockOf(p, "other")); err != nil {
 		return err
 	}
-	// Some can wait in what is reserved; then no more, which is their trouble alone.
+	// Some claims can wait in the reserved room. Further ones are refused, which affects no others.
 	waiting := 0
 	for slot.Owner = strings.Repeat("y", store.MaxOwner); ; waiting++ {
 		slot.ID = p.NewID()
@@ -106,7 +106,7 @@ func onFullDisk(s *Store, holders int64, fill func() error) error {
 	}
 	for st, err := range s.List(ctx, "job") {
 		if err != nil || len(st.Entries) != waiting {
-			return fmt.Errorf("after the releases: %+v, %w, want the %d who waited", st.Entries, err, waiting)
+			return fmt.Errorf("after the releases: %+v, %w, want the %d waiters", st.Entries, err, waiting)
 		}
 	}
 	return nil
@@ -129,7 +129,7 @@ func fullable(t *testing.T) (full *bool) {
 			blocks = map[int64]bool{}
 			written[f.Name()] = blocks
 		}
-		maps.DeleteFunc(blocks, func(block int64, _ bool) bool { return block*size >= info.Size() }) // it was cut off
+		maps.DeleteFunc(blocks, func(block int64, _ bool) bool { return block*size >= info.Size() }) // the file was truncated
 		for block := at / size; block <= (at+int64(len(b))-1)/size; block++ {
 			if *full && !blocks[block] {
 				return &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
@@ -142,7 +142,7 @@ func fullable(t *testing.T) (full *bool) {
 }
 
 func TestAFullDiskEndsNoHold(t *testing.T) {
-	// In so many that each slot is once the one that room was reserved in last.
+	// So many writes that each slot is once the one in which room was reserved last.
 	for _, holders := range []int64{12, 24} {
 		t.Run(strconv.Itoa(int(holders)), func(t *testing.T) {
 			s := open(t, t.TempDir())
@@ -155,8 +155,8 @@ func TestAFullDiskEndsNoHold(t *testing.T) {
 	}
 }
 
-// The last release cuts the file of a name to its first page, whoever has
-// reserved more: that is then reserved again.
+// The last release truncates the file of a name to its first page, even if another
+// process has reserved more. That process then reserves it again.
 func TestANameAtRestTakesOnePage(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -215,7 +215,7 @@ func TestANameAtRestTakesOnePage(t *testing.T) {
 	}
 }
 
-// A file in which nothing was reserved can be one of an older version.
+// A file without reserved room can be from an older version.
 func TestARenewalIsWrittenWithoutReservedSpace(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
@@ -243,8 +243,8 @@ func TestARenewalIsWrittenWithoutReservedSpace(t *testing.T) {
 	}
 }
 
-// An entry that could not be taken out of its file is still its owner's, and
-// comes free when that dies.
+// An entry that could not be removed from its file still belongs to its owner, and
+// ends when the owner dies.
 func TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -258,12 +258,12 @@ func TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner(t *testing.T) {
 	writeSlot = write
 	s.Close()
 	if !free(t, other, "name") {
-		t.Fatal("the entry blocks, though its owner has gone")
+		t.Fatal("the entry blocks, although its owner has gone")
 	}
 }
 
-// A claim is refused, not what becomes of it later: an owner that grows and a reason
-// find room in each record that somebody was admitted to.
+// Only a claim is refused for want of room, not its later changes: each record that
+// a claim was admitted to has room for longer owners and a reason.
 func TestAnEntryOfALongQueueCanBeRenewedAndBroken(t *testing.T) {
 	s := newStored(t)
 	p, reason, owner := s.hold.ID.Process(), strings.Repeat("r", store.MaxReason), strings.Repeat("x", store.MaxOwner)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each of two processes waits for nothing but the other's notification.
+// Each of two processes waits only for the other's notification.
 func TestTwoProcessesHandANameOverByNotificationsAlone(t *testing.T) {
 	d := newDuet(t)
 	last := int64(0)
@@ -71,8 +71,8 @@ func newDuet(t testing.TB) *duet {
 }
 
 // turn gives the name to the helper and gets it back. It returns how long the
-// way there took, from before the release to after the other's grant. Each turn
-// has a bound of its own: a slow machine takes long for all of them.
+// hand-off took, from before the release to after the other's grant. Each turn
+// has its own bound: a slow machine takes long for all of them.
 func (d *duet) turn() time.Duration {
 	d.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
@@ -97,7 +97,7 @@ func (d *duet) turn() time.Duration {
 	return took
 }
 
-// handOver takes the name, says when, and gives it back once another waits.
+// handOver takes the name, prints when, and releases it once another waits.
 func handOver(s *Store, name string) error {
 	w, err := newWaiter(s)
 	for ctx := context.Background(); err == nil; {
@@ -117,7 +117,7 @@ func handOver(s *Store, name string) error {
 	return err
 }
 
-// crowded waits until somebody waits for the name.
+// crowded waits until a claim waits for the name.
 func crowded(ctx context.Context, s *Store, name string) error {
 	for {
 		q, err := s.peek(ctx, "read", name)

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The tests start this test binary anew as another process: its first argument
-// is then the role, the second the directory, the third the name.
+// The tests start this test binary again as another process. Its first argument is
+// the role, the second the directory, the third the name.
 const roleEnv = "HOLDFAST_FILESTORE_ROLE"
 
 var roles = map[string]func(s *Store, name string) error{
@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	if role == nil {
 		os.Exit(m.Run())
 	}
-	go func() { // not to outlive a test that ended badly; one in a PID namespace sees no parent, and ends with its stdin
+	go func() { // so that it does not outlive a failed test; a helper in a PID namespace sees no parent, and ends with its stdin
 		for parent := os.Getppid(); os.Getppid() == parent || os.Getenv(roleEnv) == "sleep"; {
 			time.Sleep(time.Second)
 		}
@@ -77,8 +77,7 @@ type helper struct {
 	out   *bufio.Reader
 }
 
-// start starts a helper, which is killed at the end of the test if it is still
-// there.
+// start starts a helper, which is killed at the end of the test if it still runs.
 func start(t testing.TB, role, dir, name string) *helper {
 	t.Helper()
 	return startAs(t, helperCommand(t, role, dir, name))
@@ -116,7 +115,7 @@ func startAs(t testing.TB, cmd *exec.Cmd) *helper {
 	return h
 }
 
-// says waits for a line of the helper.
+// says waits for a line from the helper.
 func (h *helper) says(want string) (rest string) {
 	h.t.Helper()
 	defer time.AfterFunc(patience, func() { h.cmd.Process.Kill() }).Stop()
@@ -135,13 +134,13 @@ func (h *helper) signal(sig syscall.Signal) {
 	}
 }
 
-// kill kills the helper, if it is still there, and waits for its end.
+// kill kills the helper, if it still runs, and waits for its end.
 func (h *helper) kill() {
 	h.cmd.Process.Kill()
 	h.cmd.Wait()
 }
 
-// end lets the helper come to its end.
+// end lets the helper end by itself.
 func (h *helper) end() {
 	h.t.Helper()
 	h.stdin.Close()
@@ -155,15 +154,15 @@ func untilStdinEnds() error {
 	return err
 }
 
-// lockOf is a claim of the whole name that does not run out while a test runs,
-// waiting or granted.
+// lockOf is a claim of the whole name that does not expire during a test, waiting or
+// granted.
 func lockOf(p store.Process, name string) store.Claim {
 	return store.Claim{Name: name, ID: p.NewID(), Limit: store.Full, Weight: store.Full,
 		TTL: time.Hour, PositionTTL: time.Hour,
 		Owner: store.Owner{Host: "web-3", PID: os.Getpid(), Program: "backup.sh"}.Stored()}
 }
 
-// A waiter is a process of a Store that waits for nothing but notifications.
+// A waiter is a process with a Store that waits only for notifications.
 type waiter struct {
 	s             *Store
 	p             store.Process
@@ -175,13 +174,13 @@ func newWaiter(s *Store) (*waiter, error) {
 	return w, s.Watch(context.Background(), w.p, func(h store.Notification) {
 		select {
 		case w.notifications <- h:
-		default: // one is there already
+		default: // there is already one
 		}
 	})
 }
 
-// lock waits for the claim by notifications alone. waiting is called when it has a
-// place.
+// lock waits for the claim by notifications alone. It calls waiting when it has a
+// position.
 func (w *waiter) lock(ctx context.Context, c store.Claim, waiting func()) (store.Hold, error) {
 	for first := true; ; first = false {
 		a, err := w.s.Ask(ctx, c)
@@ -202,7 +201,7 @@ func (w *waiter) lock(ctx context.Context, c store.Claim, waiting func()) (store
 	}
 }
 
-// hold takes the name, waiting if need be, and holds it until stdin ends.
+// hold takes the name, waits if needed, and holds it until stdin ends.
 func hold(s *Store, name string) error { return holdWhile(s, name, untilStdinEnds) }
 
 func holdWhile(s *Store, name string, do func() error) error {
@@ -252,7 +251,7 @@ func read(s *Store, name string) error {
 	return untilStdinEnds()
 }
 
-// stopInside stops itself inside the section of the name.
+// stopInside stops its own process inside the section of the name.
 func stopInside(s *Store, name string) error {
 	inside = func() {
 		inside = nil
@@ -265,8 +264,8 @@ func stopInside(s *Store, name string) error {
 	return hold(s, name)
 }
 
-// holdAndFork holds the name and has two children: one started as usual, and
-// one that gets the presence of ours.
+// holdAndFork holds the name and has two children: one started as usual, and one
+// that inherits the presence of the process.
 func holdAndFork(s *Store, name string) error {
 	return holdWhile(s, name, func() error {
 		var p store.Process
@@ -292,7 +291,7 @@ func holdAndFork(s *Store, name string) error {
 }
 
 // changeForEver takes a position and gives it up again, as fast as it can, and
-// says after each which record it has seen written.
+// prints after each change which record it has written.
 func changeForEver(s *Store, name string) error {
 	p := store.NewProcess()
 	for {
@@ -313,7 +312,7 @@ func changeForEver(s *Store, name string) error {
 		var seen [8]byte
 		binary.LittleEndian.PutUint64(seen[:], fl.seq)
 		if _, err := os.Stdout.Write(seen[:]); err != nil {
-			return nil // nobody listens any more
+			return nil // the reader has gone
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 )
 
 // Two processes change one file as fast as they can and are killed at random
-// instants. What a third one reads has to be at least as new as what they
-// were told is written, with all that they had no business with.
+// instants. What a third process reads must be at least as new as what they know to
+// be written, with all entries that they did not touch.
 func TestAProcessKilledAtAnyInstantLeavesTheOldStateOrTheNew(t *testing.T) {
 	kills := 200
 	if testserver.Nightly() {
@@ -39,7 +39,7 @@ func TestAProcessKilledAtAnyInstantLeavesTheOldStateOrTheNew(t *testing.T) {
 	}
 }
 
-// The same finds it out if a file is truncated and written again.
+// The same test fails for a file that is truncated and written again.
 func TestKillingFindsAWriteThatIsNotSafe(t *testing.T) {
 	b := newBattered(t)
 	for n := 0; n < 2000; n += 2 {
@@ -48,7 +48,7 @@ func TestKillingFindsAWriteThatIsNotSafe(t *testing.T) {
 			return
 		}
 	}
-	t.Error("2000 kills did not find that a file truncated and written again loses its state")
+	t.Error("2000 kills did not show that a file which is truncated and written again loses its state")
 }
 
 // A battered is a name with a holder and a long queue: its record spans pages.
@@ -78,7 +78,7 @@ func newBattered(t *testing.T) *battered {
 	return b
 }
 
-// round starts two helpers, kills them, and returns what is wrong then.
+// round starts two helpers, kills them, and returns what is wrong after that.
 func (b *battered) round(role string) error {
 	b.t.Helper()
 	var seen uint64
@@ -96,7 +96,7 @@ func (b *battered) round(role string) error {
 			b.t.Fatal(err)
 		}
 		if h.cmd.Wait(); h.cmd.ProcessState.Exited() {
-			return fmt.Errorf("a helper could not go on: %v", h.cmd.ProcessState)
+			return fmt.Errorf("a helper failed: %v", h.cmd.ProcessState)
 		}
 		if n := len(acks) / 8; n > 0 {
 			seen = max(seen, binary.LittleEndian.Uint64(acks[(n-1)*8:]))
@@ -117,7 +117,7 @@ func (b *battered) check(seen uint64) error {
 		return err
 	}
 	if name != b.name {
-		return errors.New("the file is as if never used")
+		return errors.New("the file looks as if never used")
 	}
 	if fl.seq < seen {
 		return fmt.Errorf("record %d is the newest, %d was written", fl.seq, seen)
@@ -141,7 +141,7 @@ func (b *battered) check(seen uint64) error {
 		}
 	}
 	b.seq = fl.seq
-	// Whoever asks next finds the dead at the end of the queue and drops them.
+	// The next ask finds the dead entries at the end of the queue and drops them.
 	c := lockOf(b.s.anyProcess(), b.name)
 	if _, err := b.s.Ask(b.t.Context(), c); err != nil {
 		return err

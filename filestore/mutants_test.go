@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// one is a broken store that differs in one place.
+// one is a store with one defect.
 func one(name, test, mark string, do mutant.Op) mutant.Broken {
 	return broken(name, test, mutant.At(mark, do))
 }
@@ -52,7 +52,7 @@ var mutants = []mutant.Broken{
 	one("a shared directory that was removed is made private", "TestASharedDirectoryThatWasRemovedIsNotMadePrivate", "file-shared-dir-removed", mutant.Cond(`s.shared && s.dir == ""`)),
 	one("a directory that is removed is made once more", "TestADirectoryThatIsRemovedAgainAndAgainIsMade", "file-dir-made-again", mutant.Cond("n < 1 && errors.Is(err, fs.ErrNotExist)")),
 
-	// The way to the directory.
+	// The path to the directory.
 	one("nobody looks at the way", parentTest, "file-way-checked", mutant.Cond(`err != nil && dir == ""`)),
 	one("links are not followed", parentTest, "file-way-through-links", mutant.Cond(`WAS && dir == ""`)),
 	one("who may write is not asked", parentTest, "file-way-writable", mutant.Cond("WAS || perm != 0")),
@@ -80,7 +80,7 @@ var mutants = []mutant.Broken{
 	one("an entry is gone before that is written", "TestAReleaseThatIsNotWrittenLeavesAnEntryWithAnOwner", "file-release-written-first", mutant.Swap()),
 }
 
-// Those that only a test with two users catches.
+// Mutants that only a test with two users catches.
 var mutantsForRoot = []mutant.Broken{
 	one("anybody may own what a group shares", "TestADirectoryThatOthersCanWriteToIsRefused", "file-shared-of-anybody", mutant.Cond("WAS && uid < 0")),
 	one("anybody may own the way", parentTest, "file-way-owner", mutant.Cond("owner < 0 && owner != unmapped()")),

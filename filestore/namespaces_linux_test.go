@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What a helper does before it opens its Store: it takes the boot id, and mounts
-// a file system of the size over the directory.
+// Before a helper opens its Store, it takes the boot id, and mounts a file system
+// of the size over the directory.
 const (
 	bootEnv = "HOLDFAST_FILESTORE_BOOT"
 	diskEnv = "HOLDFAST_FILESTORE_DISK"
@@ -29,8 +29,8 @@ func enterNamespaces() error {
 	return nil
 }
 
-// contained has a helper be started in a container that has the boot id. It
-// skips the test where that is not allowed.
+// contained makes a helper start in a container that has the boot id. It skips the
+// test if that is not allowed.
 func contained(t testing.TB, cmd *exec.Cmd, boot string) *exec.Cmd {
 	t.Helper()
 	change := func(cmd *exec.Cmd) {

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Who can write to a directory on the way can put another in the place of what
-// is below it.
+// A user that can write to a directory on the path can replace what is below
+// it.
 func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
-	const foreign = 54321 // nobody's user, and nobody's group
+	const foreign = 54321 // no one's user and group ids
 	for name, c := range map[string]struct {
 		mode    fs.FileMode
 		owner   int // of the parent; 0: this user
@@ -73,7 +73,7 @@ func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
 						t.Errorf("%s: %v, want ErrDenied that names %s and %s", when, err, dir, parent)
 					}
 					if _, gone := os.Lstat(dir); c.refused && gone == nil && when == "before it is made" {
-						t.Error("it was made")
+						t.Error("the directory was created")
 					}
 					if err := os.MkdirAll(dir, 0o700); err != nil {
 						t.Fatal(err)
@@ -84,7 +84,7 @@ func TestADirectoryThatOthersCanReplaceIsRefused(t *testing.T) {
 	}
 }
 
-// Those who share it can as well do it harm in other ways.
+// Users that share the directory can damage it in other ways as well.
 func TestTheGroupThatSharesADirectoryMayWriteToItsParent(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be two users")

@@ -46,8 +46,8 @@ func anyQueue(t *rapid.T) *queue.Queue {
 	return q
 }
 
-// Every field of a queue is in its record; a field that queue gets later is
-// missed here until it is.
+// Every field of a queue is in its record. This test fails for a new field of a
+// queue until the record has it.
 func TestARecordHasEveryFieldOfTheQueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := anyQueue(t)
@@ -88,7 +88,7 @@ func TestAChangedBitIsFound(t *testing.T) {
 	})
 }
 
-// Whatever is in a file, with a right checksum too, is decoded within bounds.
+// Any content of a file, also with a correct checksum, is decoded within bounds.
 func FuzzParseRecord(f *testing.F) {
 	q := queue.Queue{Last: 9, Entries: []queue.Entry{{Limit: 3, Weight: 1, Owner: "x", GiveUp: new("y")}, {Limit: 3, Weight: 2, Granted: true, Token: 9}}}
 	f.Add(appendRecord(nil, 7, "name", "boot", &q))
@@ -112,7 +112,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// seal gives a record the right length and checksum.
+// seal gives a record the correct length and checksum.
 func seal(b []byte) {
 	copy(b, magic)
 	binary.LittleEndian.PutUint32(b[len(magic)+8:], uint32(len(b)-headSize))
@@ -139,7 +139,7 @@ func newStored(t *testing.T) *stored {
 	return &stored{s, t, store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}, end}
 }
 
-// edit changes the bytes of the file, as a Store that comes later finds them.
+// edit changes the bytes of the file, as a later Store finds them.
 func (s *stored) edit(f func([]byte) []byte) *Store {
 	s.t.Helper()
 	path := s.path("name")
@@ -165,7 +165,7 @@ func fileOf(record []byte) []byte {
 	return append(b[:at], record[near:]...)
 }
 
-// slotOf is what a file has in a slot.
+// slotOf is the content of a slot of a file.
 func slotOf(file []byte, slot int) (b []byte) {
 	for len(b) < longest {
 		at, follow := place(slot, len(b))
@@ -188,8 +188,8 @@ func (s *stored) bytes() []byte {
 	return b
 }
 
-// refuses checks that every operation on the name fails so, tells the file, and
-// leaves it as it is.
+// refuses checks that every operation on the name fails with that error, names the
+// file, and does not change it.
 func (s *stored) refuses(later *Store, want error, words ...string) {
 	s.t.Helper()
 	before := s.bytes()
@@ -200,7 +200,7 @@ func (s *stored) refuses(later *Store, want error, words ...string) {
 		}
 		for _, w := range append(words, s.path("name")) {
 			if !strings.Contains(err.Error(), w) {
-				s.t.Errorf("%s: %q does not tell %q", what, err, w)
+				s.t.Errorf("%s: %q does not have %q", what, err, w)
 			}
 		}
 	}
@@ -248,7 +248,7 @@ func TestACorruptFileIsReportedAndLeftAlone(t *testing.T) {
 	})
 	t.Run("not a file", func(t *testing.T) {
 		s := newStored(t)
-		s.end() // Windows removes no open file
+		s.end() // Windows does not remove an open file
 		if err := os.Remove(s.path("name")); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestANewerFormIsRefusedNamingBoth(t *testing.T) {
 	s := newStored(t)
 	later := s.edit(func(b []byte) []byte {
 		h, _ := parseHead(b)
-		b = b[:headSize+h.length] // without what is reserved
+		b = b[:headSize+h.length] // without the reserved room
 		binary.LittleEndian.PutUint32(b[len(magic)+4:], version+1)
 		seal(b)
 		return b
@@ -275,7 +275,7 @@ func TestANewerFormIsRefusedNamingBoth(t *testing.T) {
 	s.refuses(later, store.ErrUnsupported, "form 3", "up to 2")
 }
 
-// A torn slot is as if it had never been written.
+// A torn slot counts as never written.
 func TestATornSlotLeavesTheStateBefore(t *testing.T) {
 	s := newStored(t)
 	if err := s.Renew(t.Context(), []store.Hold{s.hold})[0].Err; err != nil {
@@ -296,7 +296,7 @@ func TestATornSlotLeavesTheStateBefore(t *testing.T) {
 	}
 }
 
-// What a power cut leaves of a file is no reason to refuse the name for ever.
+// A file that a power cut has damaged must not block its name for ever.
 func TestAFileHalfOnDiskFromBeforeTheBootIsANewOne(t *testing.T) {
 	s := newStored(t)
 	later := s.edit(func(b []byte) []byte { b[headSize+4] ^= 1; return b })
@@ -340,7 +340,7 @@ func TestAFullQueueIsAnErrorAndChangesNothing(t *testing.T) {
 }
 
 func TestFileNames(t *testing.T) {
-	// Frozen: another version of this program must find the same files.
+	// These must not change: another version of this program must find the same files.
 	for name, want := range map[string]string{
 		"invoice/42":             "nfxhm33jmnss6nbs",
 		"\x00":                   "aa",

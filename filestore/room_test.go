@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A full disk is a failure, and one that is nearly full is warned of.
+// The check reports a full disk as a failure, and a nearly full one as a warning.
 func TestAFullDiskIsFound(t *testing.T) {
 	was := roomOnFS
 	defer func() { roomOnFS = was }()

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A member of the group can put another file in the place of one that is being
-// made. Whatever the file is, its mode must not be changed.
+// A member of the group can replace a file that is being created. Whatever the new
+// file is, its mode must not be changed.
 func TestTheModeOfASubstitutedFileIsNotChanged(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	for what, link := range map[string]func(victim, path string) error{
@@ -31,7 +31,7 @@ func TestTheModeOfASubstitutedFileIsNotChanged(t *testing.T) {
 		},
 	} {
 		swaps := 0
-		for n := 0; n == swaps; n++ { // until there are no more makings
+		for n := 0; n == swaps; n++ { // until no more files are created
 			if path := swapNth(t, n, link); path != "" {
 				swaps++
 			}
@@ -42,8 +42,8 @@ func TestTheModeOfASubstitutedFileIsNotChanged(t *testing.T) {
 	}
 }
 
-// swapNth begins to use a new directory, puts a link to a file of ours in the
-// place of the nth that is made, and returns the path of that.
+// swapNth begins to use a new directory, replaces the nth created file by a link to
+// one of our files, and returns its path.
 func swapNth(t *testing.T, n int, link func(victim, path string) error) (path string) {
 	dir := mkdir(t, 0o770|fs.ModeSetgid)
 	victim := filepath.Join(dir, "victim") // on the same file system
@@ -84,7 +84,7 @@ func swapNth(t *testing.T, n int, link func(victim, path string) error) (path st
 	return path
 }
 
-// Whatever has its own name can be used by all members, from the first instant.
+// Every file can be used by all members as soon as it has its final name.
 func TestFilesInASharedDirectoryCanBeUsedByAll(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	dir := mkdir(t, 0o770|fs.ModeSetgid)
@@ -93,7 +93,7 @@ func TestFilesInASharedDirectoryCanBeUsedByAll(t *testing.T) {
 		n++
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || strings.HasPrefix(d.Name(), newPrefix) || strings.HasSuffix(path, liveFIFO) || strings.HasSuffix(path, wakeFIFO) {
-				return err // of a FIFO nobody knows until it has its mode
+				return err // nobody knows the name of a FIFO before it has its mode
 			}
 			info, err := d.Info()
 			if err == nil && info.Mode().Perm()&0o060 != 0o060 {
@@ -113,8 +113,8 @@ func TestFilesInASharedDirectoryCanBeUsedByAll(t *testing.T) {
 	}
 }
 
-// Two users use a new directory at the same time, and one that another user has
-// left at whatever point of its first use.
+// Two users use a new directory at the same time, and a directory that another user
+// has left at any point of its first use.
 func TestTwoUsersOfAGroupCanBothBegin(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be two users")
@@ -155,7 +155,7 @@ func TestTwoUsersOfAGroupCanBothBegin(t *testing.T) {
 			b.says("holding")
 			a.end()
 			b.end()
-			// And each what the other has made.
+			// And each uses the files that the other has created.
 			a, b = as(t, 54322, "hold", dir, "b"), as(t, 54323, "hold", dir, "a")
 			a.says("holding")
 			b.says("holding")
@@ -180,7 +180,7 @@ func TestTwoUsersOfAGroupCanBothBegin(t *testing.T) {
 	})
 }
 
-// forAll is a copy of the program that everybody can start.
+// forAll is a copy of the program that every user can start.
 func forAll(t *testing.T, program string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "helper")
@@ -203,7 +203,7 @@ func forAll(t *testing.T, program string) string {
 	return path
 }
 
-// The role dies when it makes its nth file, which is in the place of the name.
+// The role dies when it creates its nth file; it gets n instead of a name.
 func init() {
 	roles["die while making"] = func(*Store, string) error { return nil }
 	if os.Getenv(roleEnv) != "die while making" || len(os.Args) < 3 {
@@ -228,7 +228,7 @@ func init() {
 	}
 }
 
-// A directory of ours alone in its place would shut the others out.
+// A private directory in its place would exclude the other users.
 func TestASharedDirectoryThatWasRemovedIsNotMadePrivate(t *testing.T) {
 	dir := mkdir(t, 0o770|fs.ModeSetgid)
 	s := open(t, dir)
@@ -238,7 +238,7 @@ func TestASharedDirectoryThatWasRemovedIsNotMadePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a, err := s.Ask(t.Context(), lockOf(s.anyProcess(), "name")); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), "2770") || !strings.Contains(err.Error(), dir) {
-		t.Errorf("%+v, %v, want it unavailable and told what to do", a, err)
+		t.Errorf("%+v, %v, want it unavailable, with what to do", a, err)
 	}
 	if info, err := os.Lstat(dir); err == nil {
 		t.Errorf("made with mode %v", info.Mode())

@@ -41,7 +41,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 		_, err := s.Ask(ctx, lockOf(store.NewProcess(), "name"))
 		return err != nil && (runtime.GOOS != "linux" || strings.Contains(err.Error(), "stopped"))
 	})
-	// givesUp does what is given up after a while, and was begun by then, however slow this machine is.
+	// givesUp runs an operation that is given up after a while but has begun by then, however slow this machine is.
 	givesUp := func(f func(context.Context) error) (err error) {
 		soon(t, "it was begun", func() bool {
 			ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -57,7 +57,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	}))
 	isIndeterminate("release", givesUp(func(ctx context.Context) error { return s.Release(ctx, stuck) }))
 
-	// It keeps nobody from another name, not even in one batch.
+	// It does not block other names, not even in one batch.
 	other.TTL *= 2
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -80,7 +80,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 		t.Fatalf("renew of another name: %v", out[1].Err)
 	}
 
-	// Nor are the others kept from being given back.
+	// The others can also be released.
 	ctx, stop = context.WithCancel(t.Context())
 	defer stop()
 	released := make(chan []error)
@@ -102,7 +102,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 		t.Fatalf("release of another name: %v", errs[1])
 	}
 
-	// Whether it goes on or dies, all is well again.
+	// If it continues or dies, all names work again.
 	h.signal(syscall.SIGCONT)
 	h.says("waiting")
 	if err := s.Release(t.Context(), stuck); err != nil {
@@ -115,7 +115,7 @@ func TestAProcessStoppedInsideTheSectionIsIndeterminateAndNamed(t *testing.T) {
 	h.says("inside")
 	h.kill()
 	if !free(t, s, "name") {
-		t.Fatal("not free, though the one inside was killed")
+		t.Fatal("not free, although the process inside was killed")
 	}
 }
 
@@ -130,8 +130,8 @@ func TestAnEndedContextIsReported(t *testing.T) {
 	}
 }
 
-// The holds of one name are renewed in their order, and given back so, though its
-// file comes free in the middle of the batch.
+// The holds of one name are renewed and released in order, although its file comes
+// free in the middle of the batch.
 func TestABatchKeepsTheOrderOfOneName(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()

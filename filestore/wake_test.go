@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However a mailbox is cut into pieces, whole notifications come out of it.
+// However the bytes of a mailbox are split, whole notifications are read.
 func TestNotificationsComeThroughAMailboxWhole(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -57,7 +57,7 @@ func TestANotificationIsWrittenAtomically(t *testing.T) {
 	}
 }
 
-// Nonsense in a mailbox makes everybody look and does no harm.
+// Invalid bytes in a mailbox make all waiters poll and do no harm.
 func FuzzParseNotifications(f *testing.F) {
 	s := open(f, f.TempDir())
 	f.Cleanup(func() { s.Close() })
@@ -75,7 +75,7 @@ func FuzzParseNotifications(f *testing.F) {
 	})
 }
 
-// A mailbox that was full has turned notifications away: everybody looks.
+// A mailbox that was full has lost notifications: all waiters poll.
 func TestAFullMailboxMakesAllWaitersPoll(t *testing.T) {
 	dir := t.TempDir()
 	s, other := open(t, dir), open(t, dir)
@@ -85,7 +85,7 @@ func TestAFullMailboxMakesAllWaitersPoll(t *testing.T) {
 	var mu sync.Mutex
 	seen := 0
 	all := false
-	mu.Lock() // the sink does not get on until the mailbox is full
+	mu.Lock() // the sink blocks until the mailbox is full
 	err := s.Watch(t.Context(), p, func(h store.Notification) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -110,7 +110,7 @@ func TestAFullMailboxMakesAllWaitersPoll(t *testing.T) {
 	})
 }
 
-// Watch reaches a limit of the system: an error, and nothing is left half done.
+// If Watch reaches a limit of the system, it fails and leaves nothing behind.
 func TestALimitOfOpenFilesIsReportedAndHarmless(t *testing.T) {
 	s := open(t, t.TempDir())
 	defer s.Close()
@@ -145,7 +145,7 @@ func TestALimitOfOpenFilesIsReportedAndHarmless(t *testing.T) {
 	}
 	for what, err := range map[string]error{"ask": err, "watch": errWatch} {
 		if err == nil || store.Definite(err) || !strings.Contains(err.Error(), "too many open files") {
-			t.Errorf("%s: %v, want it indeterminate, with the limit told", what, err)
+			t.Errorf("%s: %v, want it indeterminate, with the limit in the error", what, err)
 		}
 	}
 	if errHeld != nil {

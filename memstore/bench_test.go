@@ -31,7 +31,7 @@ func BenchmarkPair(b *testing.B) {
 	}
 }
 
-// BenchmarkPairParallel is the same by many goroutines, a name each.
+// BenchmarkPairParallel is the same with many goroutines, each with its own name.
 func BenchmarkPairParallel(b *testing.B) {
 	s, ctx := New(), b.Context()
 	b.RunParallel(func(pb *testing.PB) {
@@ -50,7 +50,7 @@ func BenchmarkPairParallel(b *testing.B) {
 	})
 }
 
-// BenchmarkHeldNames tells what a held name costs in bytes, without its own
+// BenchmarkHeldNames reports how many bytes a held name costs, without its own
 // text.
 func BenchmarkHeldNames(b *testing.B) {
 	for _, n := range []int{10_000, 100_000, 700_000, 1_000_000} {

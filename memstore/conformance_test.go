@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return s })
 }
 
-// In a bubble years pass, and each subtest has a store of its own.
+// In a bubble years can pass, and each subtest has its own store.
 func TestStoreForYears(t *testing.T) {
 	var stores sync.Map
 	storetest.Run(t, func(t *testing.T) store.Store {
@@ -27,7 +27,7 @@ func TestStoreForYears(t *testing.T) {
 	}, synctest.Test)
 }
 
-// An unanswering store does the first Watch and some asks, and gives up waiting for the answer.
+// An unanswering store does the first Watch and some asks, and returns no answer.
 type unanswering struct {
 	*Store
 	asks, watches *int
@@ -50,7 +50,7 @@ func (u unanswering) Ask(ctx context.Context, c store.Claim) (store.Answer, erro
 	return a, err
 }
 
-// It is not known what an unanswered operation has done: the rest is compared on a fresh backing.
+// The effect of an unanswered operation is unknown, so the rest is compared on a fresh backing.
 func TestAComparisonGoesOnAfreshAfterWhatWasNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asks, watches, opened := 0, 0, 0
@@ -63,7 +63,7 @@ func TestAComparisonGoesOnAfreshAfterWhatWasNotAnswered(t *testing.T) {
 			},
 		})
 		if opened != 6 {
-			t.Errorf("%d backings for a watch and four asks that were not answered", opened)
+			t.Errorf("%d backings for one watch and four asks without an answer", opened)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// Two Lockers on one memory store are as two processes: for tests of code that
-// locks, and of what it does when the store is away.
+// Two Lockers on one memory store act like two processes. Use this to test code
+// that locks, and its behavior while the store is away.
 func Example() {
 	store := memstore.New()
 	one, err := holdfast.New(store, nil)
@@ -46,7 +46,7 @@ func Example() {
 	// <nil>
 }
 
-// A test of a job that has to stop when its lease is lost.
+// A test of a job that must stop when its lease is lost.
 func ExampleStore_Break() {
 	store := memstore.New()
 	locks, err := holdfast.New(store, &holdfast.Options{
@@ -61,7 +61,7 @@ func ExampleStore_Break() {
 
 	err = locks.Mutex("report").Do(context.Background(), func(ctx context.Context) error {
 		store.Break("report")
-		<-ctx.Done() // the job, which heeds its context
+		<-ctx.Done() // the job, which ends with its context
 		fmt.Println("stopped:", errors.Is(context.Cause(ctx), holdfast.ErrLost))
 		return ctx.Err()
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// clocked is a store, and a function that lets seconds pass in it.
+// clocked returns a store, and a function that lets seconds pass in it.
 func clocked() (s *Store, pass func(seconds int64)) {
 	now := queue.Time{Clock: 1, Wall: 1_700_000_000_000_000}
 	s = newAt(func() queue.Time { return now })
@@ -41,7 +41,7 @@ func waits(t testing.TB, s *Store, c store.Claim) {
 	}
 }
 
-// Its clock runs backwards for many years there, but that is told to nobody.
+// The store's clock runs backwards by many years, but no answer shows that.
 func TestAStoreMadeOutsideABubbleWorksInIt(t *testing.T) {
 	s := New()
 	synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestNothingIsKeptOfIdleNames(t *testing.T) {
 	}
 }
 
-// Whoever abandons a name does not come again to drop it.
+// A process that abandons a name does not come back to drop it.
 func TestAbandonedNamesAreForgotten(t *testing.T) {
 	s, pass := clocked()
 	first := take(t, s, claim("name 0"))
@@ -112,7 +112,7 @@ func TestAbandonedNamesAreForgotten(t *testing.T) {
 	}
 }
 
-// Whoever comes with the id of an expired hold must not be let in as somebody new.
+// An ask with the id of an expired hold must not be granted as a new claim.
 func TestANameIsForgottenWholeOrNotAtAll(t *testing.T) {
 	s, pass := clocked()
 	dead, w := claim("contended"), claim("contended")
@@ -231,7 +231,7 @@ func TestBreakLosesEveryHoldOfANameAndGrantsTheNext(t *testing.T) {
 		t.Errorf("renewals %+v, want the first two lost", r)
 	}
 	if len(notifications) != 1 || notifications[0].ID != w.ID {
-		t.Fatalf("notifications %+v, want one, for the first that waits", notifications)
+		t.Fatalf("notifications %+v, want one, for the first waiter", notifications)
 	}
 	h := take(t, s, w)
 	waits(t, s, later)
@@ -243,7 +243,7 @@ func TestBreakLosesEveryHoldOfANameAndGrantsTheNext(t *testing.T) {
 	}
 }
 
-// A Store may live as long as the process; its Lockers come and go.
+// A Store may live as long as the process, while Lockers come and go.
 func TestNothingIsKeptOfAClosedLocker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()

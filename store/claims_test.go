@@ -42,7 +42,7 @@ func TestJoin_OneCallerHasItsValuesAndSeveralAreNamed(t *testing.T) {
 	}
 }
 
-// What is sent for callers ends with the store's own context, for its own reason.
+// A request for several callers ends with the store's own context, and has its cause.
 func TestJoin_TheEndOfACallerEndsNoJoinedCall(t *testing.T) {
 	ours, end := context.WithCancelCause(context.Background())
 	theirs, leave := context.WithCancelCause(of("one"))

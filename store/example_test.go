@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What traces a driver links the span of a call for many claims to the span of each: with
+// Tracing of a driver links the span of a call for many claims to the span of each claim: with
 // OpenTelemetry in the OnStart of a span processor.
 func ExampleClaims() {
 	type span struct{}
@@ -31,7 +31,7 @@ func ExampleClaims() {
 	// linked to: request 3
 }
 
-// An owner is what people see of a holder, on one line.
+// An owner describes a holder for people, on one line.
 func ExampleOwner_String() {
 	o := store.Owner{Host: "web-3", PID: 4711, Program: "backup.sh", Note: "nightly"}
 	fmt.Println(o)

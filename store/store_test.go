@@ -102,8 +102,8 @@ func TestAForeignOwnerIsReadAsFarAsItGoes(t *testing.T) {
 	}
 }
 
-// An error that is not definite is indeterminate: the claim may be there, and what
-// was asked is repeated or given back.
+// An error that is not definite is indeterminate: the claim may exist, so the
+// request is repeated or the claim is released.
 func TestOnlyWhatWasSurelyNotAppliedIsDefinite(t *testing.T) {
 	for _, err := range []error{
 		ErrLost, &LostError{}, &LostError{Reason: "because"}, ErrMismatch, &MismatchError{Have: 1, Want: 2},
@@ -143,7 +143,7 @@ func TestErrorsSayWhatAPersonNeeds(t *testing.T) {
 		}
 		for _, part := range c.tells {
 			if !strings.Contains(c.err.Error(), part) {
-				t.Errorf("%q does not tell %q", c.err, part)
+				t.Errorf("%q does not have %q", c.err, part)
 			}
 		}
 	}

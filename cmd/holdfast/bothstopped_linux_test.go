@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A halt stops both our processes and nothing else, and returns what lets them
-// go on.
+// A halt stops only our two processes, and returns a function that continues
+// them.
 type halt func(s *underway) (resume func())
 
 // stopBoth is what `pkill -STOP holdfast` does.
@@ -28,7 +28,7 @@ func stopBoth(s *underway) func() {
 	s.stop(front)
 	s.stop(engine)
 	return func() {
-		unix.Kill(engine, syscall.SIGCONT) // if it is there
+		unix.Kill(engine, syscall.SIGCONT) // if it still runs
 		s.signal(front, syscall.SIGCONT)
 	}
 }
@@ -39,8 +39,8 @@ func freezeBoth(s *underway) func() {
 	return freeze(s, newCgroup(s.t, 2))
 }
 
-// freezeBothV1 does so by the freezer of version 1, in which a frozen process
-// cannot even be killed.
+// freezeBothV1 uses the freezer of version 1, in which a frozen process cannot even
+// be killed.
 func freezeBothV1(s *underway) func() {
 	s.t.Helper()
 	return freeze(s, newCgroup(s.t, 1))
@@ -97,9 +97,9 @@ const stoppedTTL = "24"
 
 var halts = map[string]halt{"stopped": stopBoth, "frozen": freezeBoth}
 
-// If both our processes are stopped, or frozen, and the command is not, then
-// nobody is there who could end it: the kernel has to, in time. It ends the
-// whole process group of the command.
+// If both our processes are stopped, or frozen, and the command is not, then only
+// the kernel can end it, and must do so in time. It ends the whole process group of
+// the command.
 func TestBothStoppedEndTheCommandBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
@@ -140,12 +140,12 @@ func (s *underway) beatsOn() {
 	})
 }
 
-// guarded are the process groups that the kernel would kill with the engine.
+// guarded are the process groups that the kernel kills if the engine ends.
 func (s *underway) guarded() (groups int) {
 	s.t.Helper()
 	infos, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", s.engine()))
 	for _, info := range infos {
-		text, _ := os.ReadFile(info) // it may be closed by now
+		text, _ := os.ReadFile(info) // it may have been closed by now
 		_, flags, _ := strings.Cut(string(text), "flags:\t")
 		flags, _, _ = strings.Cut(flags, "\n")
 		if n, err := strconv.ParseInt(flags, 8, 64); err == nil && n&unix.O_ASYNC != 0 {
@@ -155,8 +155,8 @@ func (s *underway) guarded() (groups int) {
 	return groups / 2
 }
 
-// So the kernel does with other groups and sessions that the command's descendants
-// have made, once they were there for a while.
+// The kernel also ends other groups and sessions of the command's descendants, once
+// they have existed for a while.
 func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -183,7 +183,7 @@ func TestBothStoppedEndOtherGroupsToo(t *testing.T) {
 	}
 }
 
-// A daemon that was there for long is not killed at a normal end.
+// A daemon that has run for long is not killed at a normal end.
 func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	t.Parallel()
 	s := begin(t, fileStore(t), "--ttl", lastingTTL, "--", "sh", "-c", "setsid beat beat & until [ -e out ]; do sleep 0.1; done; exit 4")
@@ -194,9 +194,9 @@ func TestADaemonIsLeftAloneAfterLong(t *testing.T) {
 	soon(t, "it goes on", func() bool { _, last := s.beats(); return last > before })
 }
 
-// What leaves its process group when ours are stopped already is out of the
-// kernel's reach: it is killed when ours go on, and then that is not said to have
-// been in time.
+// The kernel cannot reach a process that leaves its process group after ours were
+// stopped. It is killed when ours continue, and the message does not claim that this
+// was in time.
 func TestBothStoppedSayWhatRanOn(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -227,7 +227,7 @@ func TestBothStoppedSayWhatRanOn(t *testing.T) {
 	}
 }
 
-// A stopped engine is ended by the kernel alone if its front is not there.
+// Without its front, only the kernel ends a stopped engine.
 func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -235,7 +235,7 @@ func TestAStoppedEngineWithoutAFrontEndsTheCommandInTime(t *testing.T) {
 		soon(t, "the command runs", func() bool { return strings.HasSuffix(s.text("beat"), "\n") })
 		s.inHand()
 		// With one in the engine's group whose parent is in another the group is no
-		// orphan, or the kernel would let the engine go on when the front ends.
+		// orphan, or the kernel would continue the engine when the front ends.
 		engine := s.engine()
 		beside := exec.Command("sleep", "1000")
 		beside.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: engine}

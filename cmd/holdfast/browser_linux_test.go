@@ -24,7 +24,7 @@ type browser struct {
 	ctx context.Context
 
 	mu    sync.Mutex
-	wrong []string // what its console says of errors, and of what the policy of the page forbids
+	wrong []string // errors in its console, and violations of the page's policy
 }
 
 func newBrowser(t *testing.T) *browser {
@@ -45,7 +45,7 @@ func newBrowser(t *testing.T) *browser {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.WSURLReadTimeout(patience), chromedp.Flag("lang", "en"))
 	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // which root cannot have
+		options = append(options, chromedp.NoSandbox) // root cannot have the sandbox
 	}
 	ctx, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, leave := chromedp.NewContext(ctx)
@@ -66,7 +66,7 @@ func newBrowser(t *testing.T) *browser {
 		case *runtime.EventExceptionThrown:
 			b.wrong = append(b.wrong, e.ExceptionDetails.Text)
 		case *log.EventEntryAdded:
-			if !strings.HasSuffix(e.Entry.URL, "/break") { // a break that was refused, as the test wants it
+			if !strings.HasSuffix(e.Entry.URL, "/break") { // a refused break, which the test expects
 				b.wrong = append(b.wrong, e.Entry.Text+" "+e.Entry.URL)
 			}
 		}
@@ -76,7 +76,7 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-// do does one thing after the other.
+// do runs the actions one after the other.
 func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -88,7 +88,7 @@ func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// evaluate is what the page's JavaScript makes of the expression.
+// evaluate is the value of the expression in the page's JavaScript.
 func evaluate[T any](b *browser, expression string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -110,7 +110,7 @@ func (b *browser) until(expression string) {
 	}
 }
 
-// shows waits until the page shows the text, but for what is hidden.
+// shows waits until the page shows the text; hidden text does not count.
 func (b *browser) shows(text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
@@ -122,7 +122,7 @@ func (b *browser) types(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
-// looks sets the size of the window, and whether the user wants it dark.
+// looks sets the size of the window, and light or dark mode.
 func (b *browser) looks(width, height int64, scheme string) {
 	b.t.Helper()
 	b.do(chromedp.EmulateViewport(width, height))
@@ -132,12 +132,12 @@ func (b *browser) looks(width, height int64, scheme string) {
 	}
 }
 
-// nothingWrong demands that the browser had nothing to complain about.
+// nothingWrong checks that the browser reported no errors.
 func (b *browser) nothingWrong() {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.wrong) > 0 {
-		b.t.Errorf("the browser says: %s", strings.Join(b.wrong, "; "))
+		b.t.Errorf("the browser reports: %s", strings.Join(b.wrong, "; "))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A holder may have any token of the block that its process drew, or the fence
-// of an upgrade: check takes each of them, and no other.
+// A holder can have any token of the block that its process drew, or an upgrade
+// token: check accepts each of them, and no other.
 func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 	dir := t.TempDir()
 	atHost(t, "")
@@ -56,7 +56,7 @@ func TestCheckTakesAnyTokenOfTheBlockAndTheNewestFence(t *testing.T) {
 	check(up, a.UpgradeToken+1, false)
 	check(up, 1, false)
 
-	// A list tells the newest of them.
+	// A list shows the newest of them.
 	block.Used = block.Token + 3
 	if err := s.Renew(t.Context(), []store.Hold{block})[0].Err; err != nil {
 		t.Fatal(err)

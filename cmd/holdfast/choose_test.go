@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// atHost makes this host one with the given line, if any, in its systemStore,
-// and with no store in the environment. No file requires a shared one.
+// atHost simulates a host with the given line, if any, in its systemStore, and with
+// no store in the environment. No file requires a shared store.
 func atHost(t *testing.T, line string) {
 	was, required := systemStore, requireStore
 	t.Cleanup(func() { systemStore, requireStore = was, required })
@@ -25,7 +25,7 @@ func atHost(t *testing.T, line string) {
 		}
 	}
 	for _, key := range []string{"HOLDFAST_STORE", "HOLDFAST_STORE_FILE", "KUBERNETES_SERVICE_HOST"} {
-		t.Setenv(key, "") // put back at the end
+		t.Setenv(key, "") // restored at the end
 		os.Unsetenv(key)
 	}
 }
@@ -36,7 +36,7 @@ func TestTheStoreOfTheHostIsUsedWhereNoneIsNamed(t *testing.T) {
 	if err != nil || c.url != "redis://:secret@locks:6379" {
 		t.Fatalf("chose %q, %v", c.url, err)
 	}
-	// The command finds it by itself, and a holdfast below must be able to.
+	// The command finds the store by itself, and a holdfast below it must do so, too.
 	if env := c.environment([]string{"A=b"}); !slices.Equal(env, []string{"A=b"}) {
 		t.Errorf("the command's environment is %q", env)
 	}
@@ -115,7 +115,7 @@ func TestWithheldNamesTheWayOut(t *testing.T) {
 	}
 }
 
-// A variable that has lost its value names no other store.
+// An empty variable does not select another store.
 func TestAnEmptyStoreIsRefused(t *testing.T) {
 	for _, key := range []string{"HOLDFAST_STORE", "HOLDFAST_STORE_FILE"} {
 		for _, value := range []string{"", " ", "\n"} {
@@ -124,7 +124,7 @@ func TestAnEmptyStoreIsRefused(t *testing.T) {
 			if c, err := choose(""); codeOf(err) != exitUsage || !strings.Contains(err.Error(), key+" is set, and empty") {
 				t.Errorf("%s=%q: %+v, %v", key, value, c, err)
 			}
-			if c, err := choose("redis://other"); err != nil || c.url != "redis://other" { // --store outweighs it
+			if c, err := choose("redis://other"); err != nil || c.url != "redis://other" { // --store takes precedence
 				t.Errorf("%s=%q, with --store: %+v, %v", key, value, c, err)
 			}
 		}
@@ -154,14 +154,14 @@ func TestRequiredAStoreOfThisHostAloneIsRefused(t *testing.T) {
 		}
 	}
 	if runtime.GOOS == "windows" {
-		return // a path below a file is one that does not exist, there
+		return // there a path below a file counts as one that does not exist
 	}
 	atHost(t, "")
-	requireStore = filepath.Join(requireStore, "no-directory", "file") // as one that cannot be looked at
+	requireStore = filepath.Join(requireStore, "no-directory", "file") // like a file that cannot be read
 	if err := os.WriteFile(filepath.Dir(filepath.Dir(requireStore)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := (&program{}).choose(); codeOf(err) != exitUsage {
-		t.Errorf("where it cannot be told: %v", err)
+		t.Errorf("where it cannot be determined: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ func TestDoctorPromisesNoTTLIfTheStoreHasNone(t *testing.T) {
 	}
 }
 
-// Where waiters cannot be notified for want of a right, doctor says what gives it.
+// If a right for notifications is missing, doctor says how to grant it.
 func TestDoctorSaysWhatLetsWaitersBeNotified(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the tests' servers are not started on Windows")

@@ -53,12 +53,12 @@ func TestEveryErrorOfTheClosedSetHasItsExitCode(t *testing.T) {
 		delete(want, name)
 	}
 	for name := range want {
-		t.Errorf("holdfast.%s is gone: remove it here", name)
+		t.Errorf("holdfast.%s does not exist any more: remove it here", name)
 	}
 }
 
 // errorsOfTheRoot are the names of the exported error values of the root
-// package, read from its source: a program cannot list the variables of a
+// package, read from its source, as a program cannot list the variables of a
 // package.
 func errorsOfTheRoot(t *testing.T) (names []string) {
 	files, err := filepath.Glob("../../*.go")

@@ -15,7 +15,7 @@ import (
 // filesTags is how the README's first command is built.
 const filesTags = "holdfast_lean,holdfast_files"
 
-// The README's first command does what it says there, and what it cannot do it says, with the way out.
+// The README's first command works as the README says. For other stores it says what to do.
 func TestTheFirstCommandLocksOnFilesAlone(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"../../README.md", "../../README.zh-CN.md"} {
@@ -45,8 +45,8 @@ func TestTheFirstCommandLocksOnFilesAlone(t *testing.T) {
 	}
 }
 
-// What a newcomer waits for is few packages, and none of a driver. The bounds leave room for what a Go release adds; whoever
-// is above them should find out what is imported now, and keep decision 29 true.
+// A newcomer's first build has few packages, and none of a driver. The bounds leave room for what a Go release adds. If a change
+// exceeds them, find out what is imported now, and keep decision 29 true.
 func TestTheFirstCommandIsBuiltOfFewPackages(t *testing.T) {
 	t.Parallel()
 	for tags, most := range map[string]int{filesTags: 165, "holdfast_lean": 295} { // with Go 1.26 it is 157 and 282

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Until it goes on, the shell has the terminal, and the lease is renewed.
+// Until the job continues, the shell has the terminal, and the lease is renewed.
 func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -33,8 +33,8 @@ func TestCtrlZStopsTheJobAndFgLetsItGoOn(t *testing.T) {
 
 func init() { programs["reacts"] = reacts }
 
-// reacts is a program that says when it goes on, and ends by a Ctrl-C. A shell would not do: bash takes
-// a Ctrl-C for its child's if that ends by itself just then.
+// reacts is a program that prints when it is continued, and ends by a Ctrl-C. A shell does not work here: bash takes
+// a Ctrl-C for its child's if the child ends by itself just then.
 func reacts() {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGCONT, syscall.SIGINT)
@@ -70,11 +70,11 @@ func TestBgLetsAStoppedJobRunToItsEnd(t *testing.T) {
 	s.expect("READY> ")
 	s.touch("out")
 	s.expect("done")
-	s.types("echo our''s; read line; echo g''ot $line\n") // the end of the job takes the terminal from nobody
+	s.types("echo our''s; read line; echo g''ot $line\n") // the end of the job does not take the terminal from another
 	s.expect("ours")
 	s.types("abc\n")
 	s.expect("got abc")
-	s.types("wait; holdfast run x -n -- echo fr''ee\n") // the command has ended, and the job soon will have
+	s.types("wait; holdfast run x -n -- echo fr''ee\n") // the command has ended, and the job soon ends
 	s.expect("free")
 }
 
@@ -84,7 +84,7 @@ func TestAStoppedJobCanBeEnded(t *testing.T) {
 	s.types("holdfast run x -- bash -c 'trap \"exit 3\" TERM; echo run''ning; while :; do sleep 0.1; done'\n")
 	s.expect("running")
 	s.stops()
-	s.types("set -b; kill %1\n") // the shell says by itself what it has seen: wait may still take the job for stopped
+	s.types("set -b; kill %1\n") // the shell itself prints what it has seen: wait may still take the job for stopped
 	s.expect("Exit 3")
 }
 
@@ -105,7 +105,7 @@ func TestCtrlZStopsAPipeline(t *testing.T) {
 func TestABackgroundCommandThatReadsWaitsForFg(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.types("set -b\n") // the shell says at once what it has seen
+	s.types("set -b\n") // the shell prints at once what it has seen
 	s.types("holdfast run x -- bash -c 'echo run''ning; read line; echo g''ot $line' &\n")
 	s.expect("running")
 	s.expect("Stopped")
@@ -132,7 +132,7 @@ func TestARunningJobReadsAfterFg(t *testing.T) {
 	s.expect("got abc")
 }
 
-// Who presses Ctrl-Z while we wait has his shell back, and keeps it when the
+// After a Ctrl-Z during the wait the user has the shell back, and keeps it when the
 // command starts.
 func TestACommandThatStartsLaterDoesNotTakeTheTerminal(t *testing.T) {
 	t.Parallel()
@@ -270,8 +270,8 @@ func TestWhenTheTerminalIsClosedNothingIsLeft(t *testing.T) {
 	}
 }
 
-// Where no shell looks after us the kernel lets no Ctrl-Z stop a command, and
-// with us it stops none either: nobody could let it go on.
+// Without a shell for job control the kernel ignores Ctrl-Z, and holdfast does not
+// stop its command either: nothing could continue it.
 func TestCtrlZStopsNothingWithoutAShell(t *testing.T) {
 	t.Parallel()
 	s := newTerminal(t, "holdfast", "run", "x", "--", "bash", "-c", "echo running; until [ -e out ]; do sleep 0.1; done; echo done")

@@ -17,8 +17,8 @@ import (
 )
 
 // events FILE EVENT... reads what run --json wrote, which must be exactly these
-// events, each whole; of ended with its code, as ended:CODE. That a slow store does not
-// answer yet may be among them.
+// events, each complete; ended has its code, as ended:CODE. An event that a slow
+// store does not answer yet may be among them.
 func events(ts *testscript.TestScript, _ bool, args []string) {
 	var got []string
 	var first, last record
@@ -57,7 +57,7 @@ func TestARefusalShowsNoUnknownEnd(t *testing.T) {
 	}
 }
 
-// sound says what is wrong with a record, after those before it.
+// sound returns what is wrong with a record, given those before it.
 func sound(r, first, last *record) error {
 	var wrong problems
 	at, err := time.Parse(time.RFC3339Nano, r.Time)

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// A name or a note of somebody else's does nothing to the terminal that shows it.
+// A name or note from another program cannot control the terminal that shows it.
 func TestAJSONLineHasNoControls(t *testing.T) {
 	var all strings.Builder
 	for r := rune(0); r < 0x100; r++ {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is a command that starts, in its group and in sessions of their own,
-// what does not go by TERM or HUP. The chain is long because each link is found
-// only when the one before it is dead. It has treeSize processes.
+// tree is a command that starts processes which ignore TERM and HUP, in its group and
+// in sessions of their own. The chain is long because each link is found only when the
+// one before it is dead. It has treeSize processes.
 const (
 	tree = `trap "" TERM HUP
 		chain() { [ $1 -gt 0 ] && setsid sh -c "$(cat chain)" chain $(($1-1)) & }
@@ -80,31 +80,31 @@ func TestKillingTheEngineEndsAllAndFreesTheLock(t *testing.T) {
 	})
 }
 
-// On the file store a killed process frees the name at once: not before the
-// other has killed the rest.
+// On the file store a killed process frees the name at once. This must not happen
+// before the other process has killed the rest.
 func TestTheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	t.Parallel()
 	store := fileStore(t)
 	s := beginTree(t, store, "--ttl", "1h")
 	engine := s.engine()
-	s.stop(s.front()) // so that it takes its time
+	s.stop(s.front()) // so that killing takes a while
 	s.kill(engine)
 	if code := refusedInTime(t, store); code != exitHeld {
-		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
+		t.Errorf("before anything is killed, another process gets %d, want %d", code, exitHeld)
 	}
 	next := begin(t, store, "-v", "--", "sh", "-c", `grep -lsz "^`+s.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
 	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
 	s.signal(s.front(), syscall.SIGCONT)
 	next.exits(0)
 	s.exits(exitInternal)
-	// The front itself, and the shell that looks, are no part of it.
+	// The front itself, and the shell that looks, do not count.
 	if found := strings.Fields(next.text("found")); !next.exists("looked") || len(found) > 1 {
-		t.Errorf("there were still %v", found)
+		t.Errorf("these still ran: %v", found)
 	}
 }
 
-// The kernel alone kills the process group of the command, and the command itself
-// though it has left that.
+// The kernel alone kills the process group of the command, and also the command if it
+// has left the group.
 func TestKillingBothEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
@@ -123,9 +123,9 @@ func killBoth(t *testing.T, command []string) {
 	s := begin(t, store, append([]string{"--"}, command...)...)
 	soon(t, "the command runs", func() bool { return s.exists("in") })
 	s.inHand()
-	// Neither can do anything about the other's end: the front is stopped until it is
-	// killed. The other way round the kernel would let the engine go on: when its
-	// parent ends, its process group is an orphan.
+	// Neither can react to the other's end: the front is stopped until it is killed.
+	// In the reverse case the kernel would continue the engine: when its parent ends,
+	// its process group is an orphan.
 	engine := s.engine()
 	s.stop(s.front())
 	s.kill(engine)
@@ -136,7 +136,7 @@ func killBoth(t *testing.T, command []string) {
 	}
 }
 
-// The code is that of the command, and the end that of its whole group.
+// The exit code is that of the command, and its whole group ends.
 func TestLeftoversInTheCommandsGroupAreKilled(t *testing.T) {
 	t.Parallel()
 	s := begin(t, fileStore(t), "-k", "10", "--", "sh", "-c",
@@ -164,7 +164,7 @@ func TestADaemonIsLeftAloneAtTheEnd(t *testing.T) {
 	}
 }
 
-// A shell may have started something before it put holdfast in its place.
+// A shell may have started processes before it replaced itself by holdfast.
 func TestChildrenFromBeforeExecAreNotKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// With -v a line begins as all others do, and no id or error in it is cut, unless it is a warning.
+// With -v a line begins like all others, and no id or error in it is cut, except in a warning.
 func TestWithVerboseEachLineHasThePrefixAndIsWhole(t *testing.T) {
 	was := stderr
 	defer func() { stderr = was }()

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// deaf is what some drivers are: it does not heed its context.
+// deaf ignores its context, as some drivers do.
 type deaf struct{ store.Inspector }
 
 func (deaf) List(context.Context, string) iter.Seq2[store.State, error] {
@@ -24,7 +24,7 @@ func (deaf) List(context.Context, string) iter.Seq2[store.State, error] {
 	}
 }
 
-// What was read until then is shown.
+// The part that was read until then is shown.
 func TestAReadDoesNotWaitForADriverThatIgnoresContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100 * time.Millisecond
@@ -36,11 +36,11 @@ func TestAReadDoesNotWaitForADriverThatIgnoresContexts(t *testing.T) {
 		if took := time.Since(begun); took != most {
 			t.Errorf("it took %v, want %v", took, most)
 		}
-		time.Sleep(time.Hour) // the driver comes back
+		time.Sleep(time.Hour) // the driver returns
 	})
 }
 
-// A tiring store answers once, and then no more. Of one that never answers nothing is known.
+// A tiring store answers once, and then never again.
 type tiring struct {
 	store.Inspector
 	silent bool
@@ -58,7 +58,7 @@ func (s *tiring) List(ctx context.Context, name string) iter.Seq2[store.State, e
 	}
 }
 
-// The last look before the end has no time for a store that is slow.
+// The last read before the end leaves no time for a slow store.
 func TestAWaitEndsAsHeldIfTheLastLookIsTooSlow(t *testing.T) {
 	for _, c := range []struct {
 		silent bool
@@ -69,7 +69,7 @@ func TestAWaitEndsAsHeldIfTheLastLookIsTooSlow(t *testing.T) {
 			begun := time.Now()
 			in := &inspected{Inspector: &tiring{silent: c.silent}, where: "S"}
 			if err := in.waitFree(t.Context(), "a", c.limit); !errors.Is(err, c.want) {
-				t.Errorf("silent from the first look %v, -w %v: %v after %v, want %v", c.silent, c.limit, err, time.Since(begun), c.want)
+				t.Errorf("silent from the first read %v, -w %v: %v after %v, want %v", c.silent, c.limit, err, time.Since(begun), c.want)
 			}
 		})
 	}

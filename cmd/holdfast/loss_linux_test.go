@@ -28,8 +28,8 @@ const (
 	politeTTL = "48"
 )
 
-// A cable is a way to a server that can be cut: then nothing passes, and nobody
-// is told.
+// A cable is a connection to a server that can be cut: then nothing passes, and neither
+// side gets an error.
 type cable struct {
 	addr string
 	mu   sync.Mutex
@@ -70,7 +70,7 @@ func (c *cable) carry(from, to net.Conn) {
 		cut := c.cut
 		c.mu.Unlock()
 		switch {
-		case err != nil && cut: // the other side hears nothing of it
+		case err != nil && cut: // the other side is not informed
 			return
 		case err != nil:
 			to.Close()
@@ -96,7 +96,7 @@ func (s *underway) beats() (first, last int64) {
 	return first, last
 }
 
-// beating reports whether a `beat` of it is left.
+// beating reports whether a `beat` of s still runs.
 func (s *underway) beating() bool {
 	return slices.ContainsFunc(s.alive(), func(pid int) bool {
 		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
@@ -104,7 +104,7 @@ func (s *underway) beating() bool {
 	})
 }
 
-// before says that the command of s was gone when that of next began.
+// before checks that the command of s had ended when that of next began.
 func (s *underway) before(next *underway) {
 	s.t.Helper()
 	soon(s.t, "the next one is in", func() bool { return strings.HasSuffix(next.text("beat"), "\n") })
@@ -116,9 +116,9 @@ func (s *underway) before(next *underway) {
 		return dead || gone >= in
 	})
 	if in <= gone {
-		s.t.Errorf("somebody else was in %v before the command was gone", time.Duration(gone-in))
+		s.t.Errorf("another command ran %v before the first had ended", time.Duration(gone-in))
 	}
-	s.t.Logf("somebody else was in %v after the command was gone", time.Duration(in-gone))
+	s.t.Logf("another command ran %v after the first had ended", time.Duration(in-gone))
 }
 
 func beginBeat(t *testing.T, store string, args ...string) *underway {
@@ -128,8 +128,8 @@ func beginBeat(t *testing.T, store string, args ...string) *underway {
 	return s
 }
 
-// When the way to the store is cut, the command gets TERM, then KILL, the exit
-// is 76, and who comes by another way gets in after that.
+// If the connection to the store is cut, the command gets TERM, then KILL, the exit
+// code is 76, and a process with another connection gets the lock after that.
 func TestACutLinkEndsTheCommandBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
@@ -160,8 +160,8 @@ func TestAStoppedEngineEndsTheCommandBeforeTheNextGrant(t *testing.T) {
 	})
 }
 
-// A stop of the front, for longer than the TTL, loses nothing, not then and not
-// when it goes on.
+// A stop of the front for longer than the TTL loses nothing, neither meanwhile nor
+// when it continues.
 func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -169,11 +169,11 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 		soon(t, "the command runs", func() bool { return s.exists("in") })
 		s.stop(s.front())
 		if code := obtained(t, store, "-w", longerThanTTL); code != exitHeld {
-			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+			t.Errorf("another process gets %d, want %d", code, exitHeld)
 		}
 		s.signal(s.front(), syscall.SIGCONT)
-		if code := refusedInTime(t, store); code != exitHeld { // it looks each second
-			t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+		if code := refusedInTime(t, store); code != exitHeld { // the front checks each second
+			t.Errorf("another process gets %d, want %d", code, exitHeld)
 		}
 		if err := os.WriteFile(s.dir+"/out", nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -182,8 +182,8 @@ func TestALongStopOfTheFrontLosesNothing(t *testing.T) {
 	})
 }
 
-// If all is stopped until after the deadline, somebody else gets in, and when
-// ours go on a command that is still stopped does nothing any more.
+// If all processes are stopped until after the deadline, another process gets the
+// lock. When ours continue, a command that is still stopped does nothing any more.
 func TestACommandStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, store string) {
@@ -198,7 +198,7 @@ func TestACommandStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 		s.signal(-command, syscall.SIGSTOP)
 		s.stop(command)
 		if code := obtained(t, store, "-w", "1m"); code != 0 {
-			t.Fatalf("nobody gets in: %d", code)
+			t.Fatalf("the lock is not granted: %d", code)
 		}
 		if err := os.WriteFile(s.dir+"/late", nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -214,9 +214,9 @@ func TestACommandStoppedPastTheDeadlineNeverRunsAgain(t *testing.T) {
 	})
 }
 
-// After the deadline the supervisor kills, whatever it is asked to do: all that
-// is below its process, which here is the test binary. So nothing runs beside
-// this test.
+// After the deadline the supervisor kills all processes below its own, whatever it is
+// asked to do. Here its own process is the test binary, so no other test runs
+// beside this one.
 func TestAfterTheDeadlineTheCommandIsOnlyKilled(t *testing.T) {
 	for what, do := range map[string]func(s *supervisor){
 		"a signal":      func(s *supervisor) { s.pass(syscall.SIGCONT) },

@@ -36,7 +36,7 @@ func readingAway() *reading {
 	return &reading{where: "a store", err: &message{"a store: no answer", errSilent}, at: watchedAt, took: lookTime}
 }
 
-// In a pipe a block comes for a change, and none for a renewal or for time that goes by.
+// In a pipe each change prints a block; renewals and passing time print none.
 func TestWatchPrintsABlockPerChange(t *testing.T) {
 	var out strings.Builder
 	w := &watched{to: &out}
@@ -82,7 +82,7 @@ func TestWatchWithJSONIsALinePerChange(t *testing.T) {
 	}
 }
 
-// One line for as long as the store is away, and another when it is away again.
+// One line while the store is away, and another when it is away again.
 func TestWatchSaysOnceThatTheStoreIsAway(t *testing.T) {
 	var said, out strings.Builder
 	before := stderr
@@ -124,8 +124,8 @@ func TestWatchEndsOnlyIfRetryingIsUseless(t *testing.T) {
 	}
 }
 
-// A store is read once a second at most, one that is slow less often, and one that is
-// away with growing pauses.
+// A store is read once a second at most, a slow one less often, and with growing pauses
+// while it is away.
 func TestAStoreIsNotReadTooOften(t *testing.T) {
 	y := rhythm{every: time.Millisecond}
 	if d := y.next(readingOf()); d != time.Second {
@@ -134,7 +134,7 @@ func TestAStoreIsNotReadTooOften(t *testing.T) {
 	slow := readingOf()
 	slow.took = 2 * time.Second
 	if d := y.next(slow); d != 8*time.Second {
-		t.Errorf("of a slow store: %v", d)
+		t.Errorf("a slow store: %v", d)
 	}
 	var last time.Duration
 	for range 10 {
@@ -149,7 +149,7 @@ func TestAStoreIsNotReadTooOften(t *testing.T) {
 	}
 }
 
-// A partial is a store of which a part does not answer, as of a cluster.
+// A partial is a store of which a part does not answer, such as a cluster.
 type partial struct {
 	store.Inspector
 	states []store.State
@@ -171,8 +171,8 @@ func (p *partial) List(context.Context, string) iter.Seq2[store.State, error] {
 	}
 }
 
-// What a part of the store has is shown, at a terminal, while another does not answer. A program that reads the lists
-// gets none without all names, as those that are missing would be free for it.
+// At a terminal the names of one part of the store are shown while another does not answer. A program that reads the lists
+// gets no incomplete list, as it would take the missing names for free.
 func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 	said := &strings.Builder{}
 	before := stderr
@@ -189,7 +189,7 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 		{[]store.State{held}, []error{refused}, false, true},
 		{[]store.State{held}, []error{corrupt, refused}, false, true},
 		{[]store.State{held}, []error{corrupt}, false, false},
-		{[]store.State{held}, []error{refused, errSilent}, true, false}, // what comes behind it is missing too
+		{[]store.State{held}, []error{refused, errSilent}, true, false}, // what follows is missing, too
 		{nil, []error{refused}, true, false},
 	} {
 		v := &viewer{in: &inspected{Inspector: &partial{states: c.states, errs: c.errs}, where: "a cluster"}}
@@ -216,9 +216,9 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 				t.Errorf("%v, terminal %v: shown %v, want %v:\n%s", c.errs, onTerminal, shown, want, all)
 			}
 			if told := strings.Contains(all, "a cluster: "); told != (r.err != nil) {
-				t.Errorf("%v, terminal %v: told %v:\n%s", c.errs, onTerminal, told, all)
+				t.Errorf("%v, terminal %v: reported %v:\n%s", c.errs, onTerminal, told, all)
 			}
-			// It stays where it is drawn, and is one line elsewhere.
+			// The error stays where it is drawn, and is one line elsewhere.
 			if r.err != nil && onTerminal && !c.away && !strings.HasSuffix(out.String(), plainText(r.err.Error())+"\x1b[K\n\x1b[J") {
 				t.Errorf("%v: drawn over: %q", c.errs, out.String())
 			}
@@ -229,7 +229,7 @@ func TestWatchShowsThePartOfTheStoreThatAnswers(t *testing.T) {
 	}
 }
 
-// One long name leaves room for who holds, in its row and in all others.
+// A long name leaves room for the holder, in its row and in all others.
 func TestWatchShowsAllColumnsOfALongName(t *testing.T) {
 	w := &watched{screen: &screen{}}
 	if w.screen.columns() == 0 {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// A manualSection is one that no flag tells of.
+// A manualSection is a section that is not made from flags.
 type manualSection struct{ title, text string }
 
-// An item is one of a list: a code, a variable or a file, and what it is.
+// An item is an element of a list: a code, a variable or a file, and its meaning.
 type item struct{ what, is string }
 
 func list(items []item) string {
@@ -78,7 +78,7 @@ var storeFiles = []item{
 	{"~/.local/state/holdfast", "The locks of other users on this host, if no store is named."},
 }
 
-// manualRoot stands where a page has no exit status of its own.
+// manualRoot is used for a page without its own exit status.
 const manualRoot = "See the page of each command."
 
 // manualSections are those of a page between OPTIONS and SEE ALSO, in order.
@@ -95,7 +95,7 @@ func manualSections(page string) (sections []manualSection) {
 			".PP\n" + roff("and HOLDFAST_STORE, so that a holdfast inside it uses the same store. If the URL has a user name or a password, the value is \"withheld:\", which every holdfast refuses.") + "\n"
 	case other:
 		exits = append(exits, storeExits...)
-		if page == "holdfast-ui" || page == "holdfast-top" { // which ask again
+		if page == "holdfast-ui" || page == "holdfast-top" { // which try again
 			exits = slices.DeleteFunc(exits, func(i item) bool { return i.what == "69" })
 		}
 		add("EXIT STATUS", list(exits))

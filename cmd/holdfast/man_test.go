@@ -21,8 +21,8 @@ var writeManual = flag.Bool("write-manual", false, "write docs/man in place of c
 
 const manualDir = "../../docs/man"
 
-// The pages of the manual are made from the commands and their flags, and from
-// what man_sections_test.go adds.
+// The pages of the manual are made from the commands, their flags, and
+// man_sections_test.go.
 func TestTheManualIsMadeFromTheFlags(t *testing.T) {
 	pages := manual(newRoot(nil))
 	if *writeManual {
@@ -117,7 +117,7 @@ func page(cmd *cobra.Command) []byte {
 	section("SYNOPSIS")
 	b.WriteString(synopsis(cmd))
 	section("DESCRIPTION")
-	long, _, _ := strings.Cut(cmd.Long, "\n\nExit codes:") // they have a section
+	long, _, _ := strings.Cut(cmd.Long, "\n\nExit codes:") // they have their own section
 	b.WriteString(prose(long))
 	if cmd.HasAvailableSubCommands() {
 		section("COMMANDS")
@@ -152,7 +152,7 @@ func synopsis(cmd *cobra.Command) string {
 		words = []string{"holdfast", "COMMAND", "[flags]", "[ARG]..."}
 	}
 	var b strings.Builder
-	bold := true // until the first that is not to be typed as it is
+	bold := true // until the first that is not typed literally
 	for i, w := range words {
 		if i > 0 {
 			b.WriteString(" ")
@@ -189,7 +189,7 @@ func options(flags *pflag.FlagSet) string {
 	return b.String()
 }
 
-// prose makes paragraphs of text; what is indented stays as it is.
+// prose makes paragraphs of text; indented lines stay as they are.
 func prose(text string) string {
 	var b strings.Builder
 	for i, par := range strings.Split(text, "\n\n") {
@@ -233,7 +233,7 @@ func seeAlso(cmd *cobra.Command) string {
 	return strings.Join(pages, ",\n") + "\n"
 }
 
-// roff quotes what roff would read as its own. A hyphen is one that can be
+// roff quotes what roff would take for its own syntax. A hyphen is one that can be
 // copied.
 var roffQuote = strings.NewReplacer(`\`, `\e`, "-", `\-`, "…", "...", "≤", "<=", "–", `\(en`)
 

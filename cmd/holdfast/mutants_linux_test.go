@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// one is a command that differs in one place; most were seen in a prototype.
+// one is a command with one defect; most of them occurred in a prototype.
 func one(name, test, mark string, do mutant.Op) mutant.Broken {
 	return broken(name, test, mutant.At(mark, do))
 }

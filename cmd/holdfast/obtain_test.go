@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The lock is granted when the signal was taken, and before it can have ended the
-// wait: nothing has run, so the next may.
+// The lock is granted after the signal was received and before it has ended the wait:
+// nothing has run, so the minimum hold must not block the next.
 func TestASignalDuringTheGrantKeepsNoMinimumHold(t *testing.T) {
 	for _, names := range [][]string{{"a"}, {"a", "b"}} {
 		mem := memstore.New()
@@ -46,7 +46,7 @@ func TestASignalDuringTheGrantKeepsNoMinimumHold(t *testing.T) {
 	}
 }
 
-// Who looks into the queue meanwhile may find out that we wait when we do no more.
+// A read of the queue meanwhile may show that we wait after we have stopped waiting.
 func TestNoWaitIsReportedAfterItsRefusal(t *testing.T) {
 	was := stderr
 	defer func() { stderr = was }()
@@ -64,19 +64,19 @@ func TestNoWaitIsReportedAfterItsRefusal(t *testing.T) {
 	}
 	stderr.waits((&queue{name: "a"}).record("waiting for a"))
 	if lines := strings.Count(told.String(), "\n"); lines != 1 || !strings.Contains(told.String(), eventRefused) {
-		t.Errorf("%d lines, want the refusal alone:\n%s", lines, &told)
+		t.Errorf("%d lines, want only the refusal:\n%s", lines, &told)
 	}
 }
 
-// With -w a store that is away is asked again until the time is over, whether or not the lock is
-// waited for; without it is not.
+// With -w a store that is away is asked again until the time has passed, whether or not the command
+// waits for the lock; without -w it is not.
 func TestAStoreThatRecoversInTimeIsAskedAgain(t *testing.T) {
 	for _, c := range []struct {
 		what     string
 		j        job
 		away     time.Duration
 		obtained bool
-		over     time.Duration // when it ends at the earliest
+		over     time.Duration // the earliest end
 	}{
 		{"-n -w 1m", job{try: true, waits: true, wait: duration(time.Minute)}, 40 * time.Second, true, 40 * time.Second},
 		{"-w 1m", job{waits: true, wait: duration(time.Minute)}, 40 * time.Second, true, 40 * time.Second},
@@ -113,7 +113,7 @@ func TestAStoreThatRecoversInTimeIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A doubting store is not sure for a while whether those live for whom it refuses, as one without a clock.
+// A doubting store is not sure for a while whether the holders are alive, like one without a clock.
 type doubting struct {
 	*memstore.Store
 	sure time.Time
@@ -127,7 +127,7 @@ func (s doubting) Ask(ctx context.Context, c store.Claim) (store.Answer, error) 
 	return a, err
 }
 
-// How long a store may be silent bounds no try that was answered and is not sure: else a job from cron would never have what a dead holder had.
+// The bound for a silent store does not end a try with an unsure answer. Otherwise a cron job would never get the lock of a dead holder.
 func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
 	for what, c := range map[string]struct {
 		j    job
@@ -146,7 +146,7 @@ func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.dies {
-				time.AfterFunc(29*time.Second, func() { held.Release() }) // it is found out then
+				time.AfterFunc(29*time.Second, func() { held.Release() }) // then the store is sure
 			}
 			j := c.j
 			j.where, j.begun, j.conflict = "memory", start, exitHeld
@@ -175,7 +175,7 @@ func TestATryWatchesForLongerThanAStoreMayBeSilent(t *testing.T) {
 	}
 }
 
-// A try that watches is ended by one signal, as any wait is.
+// One signal ends a try that watches, like any wait.
 func TestASignalEndsATryThatWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem, start := memstore.New(), time.Now()
@@ -220,7 +220,7 @@ func claims(l *holdfast.Locker, names []string) (all []*holdfast.Lock) {
 	return all
 }
 
-// A long note or name leaves what says who holds and since when.
+// A long note or name leaves room for the holder and since when.
 func TestARefusalShowsTheHolderDespiteALongNote(t *testing.T) {
 	for _, name := range []string{"billing/tenant-4711/monthly-invoices-eu", strings.Repeat("n", 200)} {
 		note := strings.Repeat("do not kill ", 8)

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// plainCommand is the directory of the command as users have it. It is built as
-// `make check` does it, whose packages may still be in the cache.
+// plainCommand is the directory of the command as users have it. It is built in the
+// same way as by `make check`, whose packages may still be in the cache.
 var plainCommand = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "holdfast-plain-"); err == nil {
 		plainCommandDir = dir
@@ -23,11 +23,11 @@ var plainCommand = sync.OnceValues(func() (dir string, err error) {
 	return dir, err
 })
 
-// plainCommandDir is what is to be removed at the end, if anything.
+// plainCommandDir is the directory to remove at the end, if any.
 var plainCommandDir string
 
-// buildCommand builds the command with the build tag, if there is one, and flags of
-// the linker. It waits for a slow machine for longer than users have it wait.
+// buildCommand builds the command with the build tag, if there is one, and linker
+// flags. It has longer timeouts than the released command, for slow machines.
 func buildCommand(tag, file string, link ...string) error {
 	cmd := exec.Command("go", "build", "-ldflags=-w "+strings.Join(link, " "), "-tags", tag+",holdfast_patient", "-o", file, ".")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -37,11 +37,10 @@ func buildCommand(tag, file string, link ...string) error {
 	return nil
 }
 
-// The test binary is the command as well, and has the race detector if we have:
-// then each start of it takes three times as long. So the scripts have it on
-// files, where all of them run, and on other stores, where they are about what
-// is kept there, the command as users have it. It
-// is "" if that is the same.
+// The test binary is also the command, and has the race detector if the tests have:
+// then each start takes three times as long. So the scripts use the test binary on
+// files, where all of them run. On other stores, where they test what is stored, they
+// use the command as users have it. It is "" if that is the same.
 func quickCommand() (dir string, err error) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {

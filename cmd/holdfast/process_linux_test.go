@@ -17,17 +17,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testwait"
 )
 
-// An underway is a `holdfast run` of a test, as others see it.
+// An underway is a `holdfast run` of a test, seen from outside.
 type underway struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	dir    string // where it works
-	mark   string // what all below it have in their environment
+	dir    string // its working directory
+	mark   string // a setting in the environment of all processes below it
 	exited chan struct{}
 }
 
-// begin starts `holdfast run x` with the arguments. What it leaves, if it
-// does, is killed at the end of the test.
+// begin starts `holdfast run x` with the arguments. Processes that it leaves behind
+// are killed at the end of the test.
 func begin(t *testing.T, store string, args ...string) *underway {
 	t.Helper()
 	return beginWith(t, store, nil, args...)
@@ -110,25 +110,25 @@ func (s *underway) signal(pid int, sig syscall.Signal) {
 	}
 }
 
-// stop stops the process, and returns when each of its threads stands still, or is
-// dead: until the first of them has taken the signal, the others go on.
+// stop stops the process, and returns when each of its threads is stopped or dead:
+// until the first has received the signal, the others run on.
 func (s *underway) stop(pid int) {
 	s.t.Helper()
 	s.signal(pid, syscall.SIGSTOP)
 	soon(s.t, "it stands still", func() bool { return testserver.AllThreads(pid, "TZ") })
 }
 
-// kill kills the process and returns when all of it is dead, so that what it had
-// open is closed. Its parent may be stopped, and bury it later.
+// kill kills the process and returns when all its threads are dead, so that its
+// files are closed. Its parent may be stopped, and reap it later.
 func (s *underway) kill(pid int) {
 	s.t.Helper()
 	s.signal(pid, syscall.SIGKILL)
 	soon(s.t, "it is dead", func() bool { return testserver.AllThreads(pid, "Z") })
 }
 
-// inHand waits until the engine has done all that comes with the start of the
-// command: the kernel and the front know it then. The command runs before that. The
-// last thing is that it lets go of what it read and wrote, which was not open for both.
+// inHand waits until the engine has finished the start of the command: then the
+// kernel and the front know it. The command runs before that. The last step is that the
+// engine closes the files that it read and wrote, which were not open for both.
 func (s *underway) inHand() {
 	s.t.Helper()
 	soon(s.t, "the command is in our hand", func() bool {
@@ -161,7 +161,7 @@ func (s *underway) code() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// exits is a code that must be this one.
+// exits checks the exit code.
 func (s *underway) exits(want int) {
 	s.t.Helper()
 	if got := s.code(); got != want {
@@ -169,7 +169,7 @@ func (s *underway) exits(want int) {
 	}
 }
 
-// text is what the file in its directory has; empty if there is none.
+// text is the content of the file in its directory; empty if there is none.
 func (s *underway) text(name string) string {
 	b, err := os.ReadFile(filepath.Join(s.dir, name))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -183,10 +183,10 @@ func (s *underway) exists(name string) bool {
 	return err == nil
 }
 
-// alive are the processes that are left of it.
+// alive are its processes that still run.
 func (s *underway) alive() []int { return marked(s.mark) }
 
-// nothingLeft says that of the command and its descendants nothing is left now.
+// nothingLeft checks that neither the command nor a descendant runs any more.
 func (s *underway) nothingLeft() {
 	s.t.Helper()
 	for _, pid := range s.alive() {
@@ -214,14 +214,14 @@ func marked(setting string) (pids []int) {
 	return pids
 }
 
-// killMarked kills what a test has left, once it has.
+// killMarked kills the processes that a test has left behind.
 func killMarked(setting string) {
 	for _, pid := range marked(setting) {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
-// stores are a new one of each kind.
+// stores are a new store of each kind.
 var stores = map[string]func(t *testing.T) (url string){
 	"file":  fileStore,
 	"redis": func(t *testing.T) string { return "redis://" + testserver.Redis(t).Addr },
@@ -239,13 +239,13 @@ func onEach(t *testing.T, test func(t *testing.T, store string)) {
 	}
 }
 
-// refusedInTime is the exit code of one that waits.
+// refusedInTime is the exit code of a process that waits.
 func refusedInTime(t *testing.T, store string) (code int) {
 	t.Helper()
 	return withSeconds(func(seconds string) int { return obtained(t, store, "-w", seconds) })
 }
 
-// obtained is the exit code of one that tries to have the lock.
+// obtained is the exit code of a process that tries to take the lock.
 func obtained(t *testing.T, store string, args ...string) int {
 	t.Helper()
 	return begin(t, store, append(args, "--", "true")...).code()

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// silentPort is the address of a server that takes connections and says nothing.
+// silentPort is the address of a server that accepts connections and never answers.
 func silentPort(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,9 +42,9 @@ func silentPort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// says runs holdfast, which must exit with the code and say one line, and returns that. It must
-// not sleep for longer than most: it is looked at again and again, and each time that all threads of all its
-// processes sleep counts as the pause between two looks. A machine that has much else to do adds nothing.
+// says runs holdfast, which must exit with the code and print one line, and returns that line. It must
+// not sleep for longer than most: it is checked again and again, and each time that all threads of all its
+// processes sleep counts as the pause between two checks. So other load of the machine adds nothing.
 func says(t *testing.T, code int, most time.Duration, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -85,7 +85,7 @@ func says(t *testing.T, code int, most time.Duration, args ...string) string {
 	return line
 }
 
-// asleep says that all threads of a process and of those below it sleep.
+// asleep reports whether all threads of a process and of its descendants sleep.
 func asleep(pid int) bool {
 	return !slices.ContainsFunc(below(pid, []int{pid}), func(pid int) bool { return !testserver.AllThreads(pid, "S") })
 }
@@ -101,7 +101,7 @@ func oneLineOfStderr(t *testing.T, said string) {
 	case utf8.RuneCountInString(line) > 160:
 		t.Errorf("%d characters: %q", utf8.RuneCountInString(line), line)
 	case strings.Count(line, "refused")+strings.Count(line, "no answer") != 1 && !strings.Contains(line, "nodes agreed"):
-		t.Errorf("the cause is not there once: %q", line)
+		t.Errorf("the cause is missing, or repeated: %q", line)
 	}
 }
 
@@ -112,16 +112,16 @@ func TestAClosedPortIsReportedSoonInOneLine(t *testing.T) {
 			url := testserver.At(url, func() string { return testserver.ClosedPort(t) })
 			line := says(t, exitUnavailable, time.Second, "run", "a", "-n", "--skip-ok", "--store", url, "--", "true")
 			if !strings.HasPrefix(line, "holdfast: a: ") || !strings.Contains(line, "connection refused") || strings.Contains(line, "secret") {
-				t.Errorf("it does not tell name and cause: %q", line)
+				t.Errorf("it does not have name and cause: %q", line)
 			}
 			if line := says(t, exitUnavailable, time.Second, "prove", "--store", url); !strings.Contains(line, "connection refused") {
-				t.Errorf("prove does not tell the cause: %q", line)
+				t.Errorf("prove does not report the cause: %q", line)
 			}
 			if name == "PostgreSQL session" { // of which there is no ls
 				return
 			}
 			if line := says(t, exitUnavailable, time.Second, "ls", "--store", url); !strings.Contains(line, "connection refused") {
-				t.Errorf("ls does not tell the cause: %q", line)
+				t.Errorf("ls does not report the cause: %q", line)
 			}
 		})
 	}
@@ -143,11 +143,11 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 			} {
 				args := slices.Concat([]string{"run", "a"}, c.flags, []string{"--store", url, "--", "true"})
 				line := says(t, exitUnavailable, c.bound, args...)
-				if of := "nodes agreed"; name == "Redlock" && strings.Contains(line, of) { // each node has its own time
+				if of := "nodes agreed"; name == "Redlock" && strings.Contains(line, of) { // each node has its own timeout
 					continue
 				}
 				if !strings.Contains(line, "no answer within "+c.within) {
-					t.Errorf("%v: it does not tell that no answer came: %q", c.flags, line)
+					t.Errorf("%v: it does not say that no answer came: %q", c.flags, line)
 				}
 			}
 			says(t, exitUnavailable, 5*time.Second, "prove", "--store", url)
@@ -155,7 +155,7 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 				return
 			}
 			says(t, exitUnavailable, 5*time.Second, "ls", "--store", url)
-			if name != "PostgreSQL" { // the rest looks in the same way
+			if name != "PostgreSQL" { // other commands read in the same way
 				return
 			}
 			for _, args := range [][]string{{"show", "a"}, {"wait", "a"}, {"check", "a", "--id", strings.Repeat("0", 32)}, {"break", "a", "--id", strings.Repeat("0", 32), "--token", "1", "--reason", "x"}} {
@@ -166,7 +166,7 @@ func TestASilentServerIsOneLineAndBounded(t *testing.T) {
 	}
 }
 
-// With -n the answer counts though stdin has ended before, also where it takes its time.
+// With -n the answer counts although stdin has ended before, also if it takes a while.
 func TestHoldAnswersAfterStdinHasEnded(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "holdfast", "hold", "a", "--json", "-n", "-w", "1", "--store", "redis://"+silentPort(t))
 	out, _ := cmd.Output()
@@ -175,7 +175,7 @@ func TestHoldAnswersAfterStdinHasEnded(t *testing.T) {
 	}
 }
 
-// What a server has refused is what is told, however long it was asked for.
+// The message has the server's refusal, however long it was tried.
 func TestAServersRefusalIsReportedAndNotATimeout(t *testing.T) {
 	t.Parallel()
 	full, replica := testserver.Redis(t, "--maxmemory", "1"), testserver.RedisReplica(t, testserver.Redis(t))
@@ -191,7 +191,7 @@ func TestAServersRefusalIsReportedAndNotATimeout(t *testing.T) {
 	}
 }
 
-// Who may not lock is told so by prove as by run.
+// For a user without the right to lock, prove says so like run.
 func TestProveReportsAMissingRightInOneWholeLine(t *testing.T) {
 	server := testserver.Redis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
@@ -207,7 +207,7 @@ func TestProveReportsAMissingRightInOneWholeLine(t *testing.T) {
 	}
 }
 
-// What names have in them that a terminal would obey is not sent to it.
+// Control characters in names are not sent to the terminal.
 func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 	store := fileStore(t)
 	name := "a\x1b]0;owned\x07\nb\u009b2J\u202e"
@@ -227,7 +227,7 @@ func TestNoControlCharactersOfANameAreShown(t *testing.T) {
 	}
 }
 
-// Nor are those of a reason, and a reason is one line: it cannot pass for what holdfast says.
+// The same for a reason, and a reason is one line: it cannot look like a message of holdfast.
 func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 	const reason = "\x1b[2J\u009b2J\n  broken:  by nobody"
 	url := fileStore(t)
@@ -236,7 +236,7 @@ func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 	waiter := beginCommand(t, url, nil, "ask", "a", "--reason", reason)
 	soon(t, "it is asked", func() bool { return asked.exists("asked") })
 
-	// Of a hold that its holder does not renew, so that it is there as long as we look.
+	// The holder does not renew this hold, so it stays as long as the test reads it.
 	s, err := filestore.Open(strings.TrimPrefix(url, "file:"), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// By the store itself, as a program that is not ours may: a Locker keeps such a reason out.
+		// Directly on the store, as another program could: a Locker rejects such a reason.
 		if err := s.BreakHold(t.Context(), store.Break{Name: name, ID: id, Token: h.Token, Reason: reason}); err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestNoControlCharactersOfAReasonAreShown(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		showsNoControls(t, args, string(out))
 		if n := strings.Count(string(out), "by nobody"); n != 1 && args[0] != "ls" || strings.Contains(string(out), "\n  broken:  by") {
-			t.Errorf("%q shows the reason %d times, or as a line of its own: %q", args, n, out)
+			t.Errorf("%q shows the reason %d times, or on a line of its own: %q", args, n, out)
 		}
 	}
 	said := asked.text("stderr")
@@ -294,7 +294,7 @@ func showsNoControls(t *testing.T, args []string, out string) {
 	}
 }
 
-// Name, store and cause are there once, whatever wraps what.
+// Name, store and cause appear once, however errors are wrapped.
 func TestAnErrorHasItsCauseOnce(t *testing.T) {
 	const where = "Redis at h:6379, database 0"
 	wrapped := func(sentinel error, cause string) error {
@@ -324,7 +324,7 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 		{refused("0 of 3 nodes agreed", away("a:1"), errors.New("i/o timeout"), away("c:1")), "x", redlock, 0, "x: Redlock: 0 of 3 nodes agreed: a:1, c:1: connection refused; b:1: no answer"},
 		{refused("1 of 3 nodes agreed", errors.New("it was restarted: it grants nothing for another 58s")), "x", redlock, 0, "x: Redlock: 1 of 3 nodes agreed: a:1: it was restarted: it grants nothing for another 58s"},
 		{refused("1 of 3 nodes agreed; enough nodes may grant again in 58 s"), "x", redlock, 0, "x: Redlock: 1 of 3 nodes agreed; enough nodes may grant again in 58 s"},
-		// What does not fit: the nodes but one of each cause, then the middle of the causes.
+		// If the line is too long, all nodes but one of each cause are left out, then the middle of the causes.
 		{
 			refused("0 of 7 nodes agreed", away("a:1"), errors.New(strings.Repeat("w", 70)), away("c:1"), away("d:1"), away("e:1"), away("f:1"), away("g:1")), "x", redlock, 0,
 			"x: Redlock: 0 of 7 nodes agreed: a:1, c:1 and 4 more: connection refused; b:1: " + strings.Repeat("w", 70),
@@ -333,11 +333,11 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 			refused("1 of 3 nodes agreed", away("a:1"), full), "x", redlock, 0,
 			"x: Redlock: 1 of 3 nodes agreed: a:1: connection refused; b:1: OOM command not allowed when used …t is full, it is full, so nothing new can be locked",
 		},
-		// What a store adds to the words of its server goes first where not all fits.
+		// If the line is too long, the words that a store adds to its server's are left out first.
 		{wrapped(holdfast.ErrUnavailable, "OOM it is full ("+strings.Repeat("n", 70)+")"), "x", where, 0, "x: " + where + ": OOM it is full (" + strings.Repeat("n", 70) + ")"},
 		{wrapped(holdfast.ErrUnavailable, "OOM it is full ("+strings.Repeat("n", 170)+")"), "x", where, 0, "x: " + where + ": OOM it is full"},
 		{fmt.Errorf("%w: there is no connection at the moment: outbound buffer limit exceeded", holdfast.ErrUnavailable), "x", where, 3 * time.Second, "x: " + where + ": no answer within 3s"},
-		{ // as the engine ends a wait: the cause is what the store said, and not that our time was over
+		{ // as the engine ends a wait: the cause is the store's answer, not that our time had passed
 			fmt.Errorf("%w; gave up waiting: %w", wrapped(holdfast.ErrUnavailable, "OOM command not allowed when used memory > 'maxmemory'."), context.DeadlineExceeded), "x", where, 3 * time.Second,
 			"x: " + where + ": OOM command not allowed when used memory > 'maxmemory'.",
 		},
@@ -350,7 +350,7 @@ func TestAnErrorHasItsCauseOnce(t *testing.T) {
 	}
 }
 
-// A fewNodes is an error as redlock has them.
+// A fewNodes is an error like those of redlock.
 type fewNodes struct {
 	kind   error
 	count  string
@@ -370,7 +370,7 @@ func (e *fewNodes) ByNode() (string, iter.Seq2[string, error]) {
 	}
 }
 
-// Of a text that is longer than a line, the store and then the name are cut, and not what happened.
+// If a text is longer than a line, the store and then the name are cut, but not what happened.
 func TestTheCauseIsNotCutForTheStore(t *testing.T) {
 	long := strings.Repeat("n", 100)
 	for _, c := range []struct{ name, where, why, want string }{

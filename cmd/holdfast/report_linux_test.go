@@ -39,7 +39,7 @@ var traceProgram = sync.OnceValues(func() (dir string, err error) {
 	return dir, err
 })
 
-// traced gives the command the program that sends spans, and the address of a collector.
+// traced passes the command the program that sends spans, and the address of a collector.
 func traced(t *testing.T, url string, env ...string) func(*exec.Cmd) {
 	t.Helper()
 	dir, err := traceProgram()
@@ -69,7 +69,7 @@ func receive(t *testing.T) (got chan *otlp.Span, url string) {
 	return got, s.URL
 }
 
-// run --trace sends one span, below that of whoever started it, and the command's own spans are below that.
+// run --trace sends one span, whose parent is the span of its caller. The command's own spans are below it.
 func TestASpanOfTheRunIsSent(t *testing.T) {
 	t.Parallel()
 	got, url := receive(t)
@@ -81,31 +81,31 @@ func TestASpanOfTheRunIsSent(t *testing.T) {
 	}
 	span := <-got
 	if is := hex.EncodeToString(span.TraceId); is != trace {
-		t.Errorf("it is of the trace %s, want %s", is, trace)
+		t.Errorf("the span is of trace %s, want %s", is, trace)
 	}
 	if is := hex.EncodeToString(span.ParentSpanId); is != parent {
-		t.Errorf("it is below %q, want %s", is, parent)
+		t.Errorf("the span's parent is %q, want %s", is, parent)
 	}
 	if told, want := s.text("told"), "00-"+trace+"-"+hex.EncodeToString(span.SpanId)+"-01\n"; told != want {
-		t.Errorf("the command was told %q, want %q", told, want)
+		t.Errorf("the command got %q, want %q", told, want)
 	}
 	if stderr := s.text("stderr"); stderr != "" {
 		t.Errorf("it says %s", stderr)
 	}
 }
 
-// Variables of OpenTelemetry alone, which may be there for the command, send nothing.
+// The variables of OpenTelemetry alone, which may be meant for the command, cause no spans.
 func TestNothingIsSentUnlessItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	got, url := receive(t)
 	s := beginWith(t, fileStore(t), traced(t, url, "TRACEPARENT=none"), "--", "sh", "-c", "echo $TRACEPARENT > told")
 	s.exits(0)
 	if n, told := len(got), s.text("told"); n > 0 || told != "none\n" {
-		t.Errorf("%d spans came, and the command was told %q", n, told)
+		t.Errorf("%d spans came, and the command got %q", n, told)
 	}
 }
 
-// The exit code is the job's, whatever becomes of the metrics and the span, and a line says what that was.
+// The exit code is the job's, even if the metrics or the span fail. A line reports the failure.
 func TestTheExitCodeIsTheJobsAtAnyAnswerOfTheCollector(t *testing.T) {
 	t.Parallel()
 	for what, addr := range map[string]string{"no answer": silentPort(t), "connection refused": testserver.ClosedPort(t)} {
@@ -122,7 +122,7 @@ func TestTheExitCodeIsTheJobsAtAnyAnswerOfTheCollector(t *testing.T) {
 	}
 }
 
-// A program that hangs while it sends holds the job up for a time, and no longer.
+// A program that hangs while it sends delays the job for a bounded time.
 func TestAReporterThatHangsIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	hangs := filepath.Join(t.TempDir(), "hangs")
@@ -139,10 +139,10 @@ func TestAReporterThatHangsIsNotWaitedFor(t *testing.T) {
 		select {
 		case err := <-done:
 			if err == nil || !strings.Contains(err.Error(), "not within ") {
-				t.Fatalf("%v, want one that tells the time", err)
+				t.Fatalf("%v, want an error with the time", err)
 			}
 		case <-time.After(patience):
-			t.Fatal("it is waited for")
+			t.Fatal("run waits for the program")
 		}
 		if _, err := os.Stat(hangs + ".begun"); err == nil {
 			return
@@ -183,7 +183,7 @@ func gauges(t *testing.T, file, name string) map[string]float64 {
 	return all
 }
 
-// run --metrics-file writes what Prometheus reads, in one step, whatever the name has in it.
+// run --metrics-file writes a file for Prometheus in one step, whatever bytes the name has.
 func TestMetricsOfTheRunAreWritten(t *testing.T) {
 	t.Parallel()
 	const name = "a\"b\\c\nd ü{}"
@@ -232,7 +232,7 @@ func TestMetricsOfTheRunAreWritten(t *testing.T) {
 	}
 }
 
-// Who reads while a run writes has the old text or the new one: the file is another one each time.
+// A reader during a write gets the old text or the new one: each write makes a new file.
 func TestMetricsFilesAreReplacedAtomically(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "x.prom")
@@ -250,7 +250,7 @@ func TestMetricsFilesAreReplacedAtomically(t *testing.T) {
 		t.Fatal(err)
 	}
 	if old, err := io.ReadAll(reader); err != nil || !strings.Contains(string(old), `outcome="succeeded"} 1`) {
-		t.Errorf("who had it open reads (%v):\n%s", err, old)
+		t.Errorf("a reader with the old file open reads (%v):\n%s", err, old)
 	}
 }
 

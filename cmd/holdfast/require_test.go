@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// The command reads the file of the host, and nothing in the environment moves it.
+// The command reads the file of the host; no environment variable changes its path.
 func TestTheHostCanRequireASharedStore(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "hf") // a short one, so that messages have all of it
+	dir, err := os.MkdirTemp("", "hf") // a short path, so that messages show all of it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestTheHostCanRequireASharedStore(t *testing.T) {
 	run(exitUsage, "run", "x", "-n", "--require-store=false", "--", "touch", ran)
 	run(exitUsage, "wait", "x")
 	run(exitUsage, "check", "x", "--id", strings.Repeat("0", 32))
-	run(0, "ls") // people may look
+	run(0, "ls") // people may read any store
 	if _, err := os.Stat(ran); err == nil {
 		t.Error("the command ran")
 	}

@@ -29,25 +29,25 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Each file of testdata holds one promise of the command. On files all of them
-// are run; on the other stores those in which the store has a part: the rest of
-// the command does not know which one it has.
+// Each file of testdata tests one promise of the command. On files all of them are
+// run. On the other stores only those that depend on the store are run: the rest of
+// the command does not know which store it has.
 
 var (
-	// What every store keeps and shows, each in its own form.
+	// Scripts about what every store keeps and shows, each in its own form.
 	kept = []string{"break-now-frees-at-once", "break-takes-a-hold-away", "check-reports-whether-it-is-held", "first-come-first-served", "ls-and-show", "refused-says-who"}
-	// What is shown by all but Redlock, which is like Redis.
+	// Scripts about what all stores show, except Redlock, which is like Redis.
 	shown = []string{"doctor-says-whether-a-store-is-fit", "json-is-one-object-a-line", "names-are-completed", "slots-are-counted", "tokens-grow"}
-	// What has a process of its own to keep it, and dies with that.
+	// Scripts about holds that a separate process keeps, and that end with it.
 	dies = []string{"killed-holder-frees-the-name", "stopped-past-the-ttl-is-lost"}
-	// What many at once get of the store.
+	// Scripts in which many processes use the store at once.
 	raced = []string{"no-count-is-lost", "one-of-twenty-runs-it", "racing-runs-never-overlap"}
 )
 
-// programs are what the tests find in the PATH, besides what the machine has.
+// programs are in the PATH of the tests, besides those of the machine.
 var programs = map[string]func(){"holdfast": command, "beat": beat, "stubborn": stubborn, "outside": outside}
 
-// impatientEnv has it wait for a silent store no longer than users have it wait: the test is of that.
+// impatientEnv makes the command wait for a silent store no longer than it does for users, as the test is about that.
 const impatientEnv = "HOLDFAST_TEST_IMPATIENT"
 
 func command() {
@@ -62,25 +62,25 @@ func TestMain(m *testing.M) {
 	testscript.Main(heeding{testserver.Main{M: m}}, programs)
 }
 
-// heeding runs the tests with no signal ignored, though they were started by
-// nohup or in the background of a script: what holdfast finds ignored it leaves
-// ignored, and a test that sends it that would wait for ever.
+// heeding runs the tests with no signal ignored, even if they were started by nohup
+// or in the background of a script. holdfast leaves ignored signals ignored, and a test
+// that sends one would wait for ever.
 type heeding struct{ testserver.Main }
 
 func (h heeding) Run() int {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
 		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig) // what we start has the default then
+			signal.Notify(make(chan os.Signal, 1), sig) // then the processes that we start have the default
 		}
 	}
 	defer func() { os.RemoveAll(plainCommandDir) }()
-	flag.Set("test.parallel", "8")           // most of them wait most of the time
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // else the race detector adds a second to each run
+	flag.Set("test.parallel", "8")           // most of the scripts wait most of the time
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise the race detector adds a second to each run
 	return h.Main.Run()
 }
 
-// stubborn FILE is a program that no other user can kill, if it is set-uid. It
-// ends when the file is there.
+// stubborn FILE is a program that no other user can kill, if it is set-uid. It ends
+// when the file exists.
 func stubborn() {
 	if err := syscall.Setreuid(0, 0); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -96,7 +96,7 @@ func stubborn() {
 // outside FILE is a program that leaves its process group for that of its parent,
 // makes the file, and then does nothing for long.
 func outside() {
-	signal.Ignore(syscall.SIGHUP) // that group is orphaned when the parent is killed
+	signal.Ignore(syscall.SIGHUP) // that group becomes an orphan when the parent is killed
 	group, err := syscall.Getpgid(os.Getppid())
 	if err == nil {
 		err = syscall.Setpgid(0, group)
@@ -131,14 +131,14 @@ func TestCommandOnRedis(t *testing.T) {
 
 func TestCommandOnPostgres(t *testing.T) {
 	t.Parallel()
-	server := testserver.Postgres(t, "-c", "fsync=on", "-c", "max_connections=300") // without fsync it is warned of
+	server := testserver.Postgres(t, "-c", "fsync=on", "-c", "max_connections=300") // without fsync there is a warning
 	runScripts(t, "postgres", func(env *testscript.Env) {
 		server := server
 		if freezes := "store-cut-ends-the-command"; strings.HasSuffix(env.T().(testing.TB).Name(), "/"+freezes) {
 			server = testserver.Postgres(env.T().(testing.TB)) // others go on
 			env.Values["server"] = server
 		}
-		// Without a user, whom a command below would not be told.
+		// Without a user name, as a command below would not get it.
 		env.Setenv("PGUSER", "postgres")
 		env.Setenv("HOLDFAST_STORE", "postgres://"+server.Addr+"/postgres?sslmode=disable&table=locks_"+store.NewProcess().String())
 	}, slices.Concat(kept, shown, dies, raced, []string{"at-least-for-keeps-the-name", "readers-share", "run-json-reports-what-happens", "several-names", "store-cut-ends-the-command",
@@ -200,8 +200,8 @@ func TestCommandOnSQLServer(t *testing.T) {
 	}, slices.Concat(kept, shown)...)
 }
 
-// Three nodes a script, of which one can be killed. The timeout is long because a
-// loaded machine is no dead node.
+// Three nodes for each script, of which one can be killed. The timeout is long, as a
+// loaded machine must not look like a dead node.
 func TestCommandOnRedlock(t *testing.T) {
 	t.Parallel()
 	runScripts(t, "redlock", func(env *testscript.Env) {
@@ -222,9 +222,9 @@ func TestCommandOnRedlock(t *testing.T) {
 	}, slices.Concat(kept, dies, []string{"readers-share", "redlock-of-three-nodes"})...)
 }
 
-// beat FILE is a program that writes into the file the time since the boot when
-// it began, and then, for as long as it runs, the present one. It does not end
-// by TERM.
+// beat FILE is a program that writes into the file the time since boot at which it
+// began, and then, as long as it runs, the present time. It ignores
+// TERM.
 func beat() {
 	signal.Ignore(syscall.SIGTERM)
 	f, err := os.OpenFile(os.Args[1], os.O_CREATE|os.O_WRONLY, 0o600)
@@ -286,8 +286,8 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// withSeconds is the exit code of a waiter that is to be refused when its time is over. A slow machine needs more seconds to have
-// an answer of the store at all: without one the exit code is another, and it waits for longer.
+// withSeconds is the exit code of a waiter that must be refused after its time. On a slow machine more seconds are needed to get
+// an answer of the store at all. Without an answer the exit code differs, and it waits for longer.
 func withSeconds(run func(seconds string) (code int)) (code int) {
 	code = exitUnavailable
 	for _, seconds := range []string{"4", "16", "50"} {
@@ -298,7 +298,7 @@ func withSeconds(run func(seconds string) (code int)) (code int) {
 	return code
 }
 
-// inTime N PROGRAM ARG... is code, of one that waits for as long as the word SECONDS in the arguments says.
+// inTime N PROGRAM ARG... is like code, for a program that waits for the time that replaces the word SECONDS in its arguments.
 func inTime(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -313,7 +313,7 @@ func inTime(ts *testscript.TestScript, _ bool, args []string) {
 
 // eventually PROGRAM ARG... runs the program until it exits with 0.
 func eventually(ts *testscript.TestScript, _ bool, args []string) {
-	there := len(args) == 3 && args[0] == "test" && args[1] == "-e" // no process for each look
+	there := len(args) == 3 && args[0] == "test" && args[1] == "-e" // no process for each read
 	for end, pause := time.Now().Add(patience), 5*time.Millisecond; ; time.Sleep(pause) {
 		pause = min(2*pause, 100*time.Millisecond)
 		got := 1
@@ -332,7 +332,7 @@ func eventually(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// tellFiles logs what is in the script's directory.
+// tellFiles logs the files in the script's directory.
 func tellFiles(ts *testscript.TestScript) {
 	files, err := os.ReadDir(ts.MkAbs("."))
 	ts.Check(err)
@@ -351,8 +351,8 @@ func exitCode(ts *testscript.TestScript, err error) int {
 	return 0
 }
 
-// server freeze|thaw stops the script's own server from running, or lets it go
-// on. server password WORD starts another, which asks for the password; its
+// server freeze|thaw stops the script's own server, or continues it. server
+// password WORD starts another, which asks for the password; its
 // address is in $LOCKED. server evicting starts another, which drops keys when
 // its memory is full; its address is in $EVICTING. server cluster starts one of
 // three, whose addresses are in $CLUSTER; server sentinel a primary, a replica

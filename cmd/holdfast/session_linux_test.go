@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A sessions is a database of its own, in whose sessions locks are kept.
+// A sessions is a database of its own, whose sessions keep locks.
 type sessions struct {
 	t     *testing.T
 	admin *pgx.Conn
 	store string
 }
 
-// sharedPostgres is the variable with the address of a server that a test binary
-// with a mutant is to use, in place of one of its own.
+// sharedPostgres is the variable with the address of a server that a test binary with
+// a mutant uses instead of starting its own.
 const sharedPostgres = "HOLDFAST_TEST_SHARED_POSTGRES"
 
 func newSessions(t *testing.T) *sessions {
@@ -61,12 +61,12 @@ func TestSession_TheCommandGetsNoTTLAndNoToken(t *testing.T) {
 	plain := begin(t, s.store, show...)
 	plain.exits(0)
 	if told := plain.text("told"); told != "x none 0\n" {
-		t.Errorf("without tokens it is told %q", told)
+		t.Errorf("without tokens the command got %q", told)
 	}
 	several := begin(t, s.store, "y", "-n", "--", "sh", "-c", `echo "${HOLDFAST_TOKEN-none} $HOLDFAST_LEASES" >told`)
 	several.exits(0)
 	if told := several.text("told"); strings.Contains(told, "token") || !strings.HasPrefix(told, `none [{"name":"x","id":"`) {
-		t.Errorf("of several, without tokens, it is told %q", told)
+		t.Errorf("for several names without tokens, the command got %q", told)
 	}
 	var before string
 	for range 2 {
@@ -74,7 +74,7 @@ func TestSession_TheCommandGetsNoTTLAndNoToken(t *testing.T) {
 		with.exits(0)
 		told := strings.Fields(with.text("told"))
 		if len(told) != 3 || told[1] <= before || len(told[1]) < 16 || told[2] != "0" {
-			t.Errorf("with tokens it is told %q, after %q", told, before)
+			t.Errorf("with tokens the command got %q, after %q", told, before)
 			break
 		}
 		before = told[1]
@@ -100,14 +100,14 @@ func TestSession_WhatNeedsATTLIsWrongUsage(t *testing.T) {
 	}
 }
 
-// A loss can only be noticed: there is no time left for TERM.
+// A loss is noticed only afterwards, so there is no time for TERM.
 func TestSession_ALossKillsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	r := begin(t, s.store, "-k", "10", "--", "sh", "-c", `trap 'echo TERM >>termed' TERM; setsid sleep 1000 & touch in; while :; do sleep 0.1; done`)
 	soon(t, "the command runs", func() bool { return r.exists("in") })
 	if code := obtained(t, s.store, "-n"); code != exitHeld {
-		t.Errorf("somebody else gets %d, want %d", code, exitHeld)
+		t.Errorf("another process gets %d, want %d", code, exitHeld)
 	}
 	s.terminate()
 	r.exits(exitLost)
@@ -118,36 +118,36 @@ func TestSession_ALossKillsAtOnce(t *testing.T) {
 	soon(t, "the name is free", func() bool { return obtained(t, s.store, "-n") == 0 })
 }
 
-// What kills the engine must not let anybody in before the front has killed the
-// rest: it keeps the session.
+// If the engine is killed, no other process may get the lock before the front has
+// killed the rest: the front keeps the session.
 func TestSession_TheNextIsGrantedOnlyWhenAllIsKilled(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	r := beginTree(t, s.store)
-	r.stop(r.front()) // so that it takes its time
+	r.stop(r.front()) // so that killing takes a while
 	r.kill(r.engine())
 	if code := refusedInTime(t, s.store); code != exitHeld {
-		t.Errorf("before anything is killed somebody else gets %d, want %d", code, exitHeld)
+		t.Errorf("before anything is killed, another process gets %d, want %d", code, exitHeld)
 	}
 	next := begin(t, s.store, "-v", "--", "sh", "-c", `grep -lsz "^`+r.mark+`$" /proc/[0-9]*/environ >found; touch looked`)
 	soon(t, "the next one waits", func() bool { return strings.Contains(next.text("stderr"), "waiting") })
 	r.signal(r.front(), syscall.SIGCONT)
 	next.exits(0)
-	// It notices the end of its engine first, or for how long that was silent.
+	// The front notices either the end of its engine or its silence first.
 	if code := r.code(); code != exitInternal && code != exitLost {
 		t.Errorf("exit code %d, want %d or %d", code, exitInternal, exitLost)
 	}
 	if found := strings.Fields(next.text("found")); !next.exists("looked") || len(found) > 1 {
-		t.Errorf("there were still %v", found)
+		t.Errorf("these still ran: %v", found)
 	}
 }
 
-// Nobody can tell whether one who says nothing would notice a loss.
+// A silent engine might not notice a loss, so it is ended.
 func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)
 	r := beginBeat(t, s.store)
-	time.Sleep(2 * silence / 3) // an engine that speaks is let be, however long it takes
+	time.Sleep(2 * silence / 3) // an engine that reports is not ended, however long it takes
 	stopped := time.Now()
 	r.stop(r.engine())
 	next := begin(t, s.store, "-w", "1m", "--", "beat", "beat")
@@ -156,7 +156,7 @@ func TestSession_AStoppedEngineEndsTheCommand(t *testing.T) {
 		t.Errorf("ended after %v", after)
 	}
 	if said := r.text("stderr"); !strings.Contains(said, "was stopped or hung") || strings.Contains(said, "expired") {
-		t.Errorf("of a lock that does not run out it says %q", said)
+		t.Errorf("for a lock that does not expire it says %q", said)
 	}
 	r.nothingLeft()
 	r.before(next)
@@ -183,7 +183,7 @@ func TestSession_ARefusalNamesTheHolder(t *testing.T) {
 	r.exits(0)
 }
 
-// No address is printed of a page that could never show anything.
+// No address is printed if the page could never show anything.
 func TestSession_UIHasNoPage(t *testing.T) {
 	t.Parallel()
 	s := newSessions(t)

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/front"
 )
 
-// What whoever started us ignores, as nohup does, the command ignores as well,
-// and it does not end us; nothing else is ignored in it.
+// Signals that our caller ignores, such as nohup, are ignored by the command as well,
+// and do not end us. The command ignores no other signals.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	t.Parallel()
-	const glibcOwn = 3 << 31 // signals 32 and 33: below posix_spawn, as of make, they are ignored
+	const glibcOwn = 3 << 31 // signals 32 and 33: they are ignored below posix_spawn, as make uses it
 	for ignored, want := range map[string]uint64{
 		"none":                   0,
 		"HUP INT TSTP TTIN TTOU": 0x380003,
@@ -62,8 +62,8 @@ func (s *underway) touch(name string) {
 	}
 }
 
-// A service manager sends to all of a service: what the engine gets itself
-// neither ends it nor counts twice.
+// A service manager sends signals to all processes of a service. Those that the
+// engine gets itself neither end it nor count twice.
 func TestASignalToTheEngineIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	s := begin(t, fileStore(t), "--", "sh", "-c", "trap 'touch termed' TERM; touch in; until [ -e out ]; do sleep 0.1; done; exit 6")
@@ -85,7 +85,7 @@ func TestTheThirdInterruptKills(t *testing.T) {
 			t.Parallel()
 			s := begin(t, fileStore(t), "--", "sh", "-c", `n=0; trap 'n=$((n+1)); touch got$n' INT TERM; touch in; while :; do sleep 0.1; done`)
 			soon(t, "the command runs", func() bool { return s.exists("in") })
-			// More than three if we are too slow for two seconds.
+			// More than three if the test is too slow to send three within two seconds.
 			for n, end := 1, time.Now().Add(patience); !s.over() && time.Now().Before(end); n++ {
 				s.signal(s.front(), sig)
 				soon(t, "the command has it, or is killed", func() bool { return s.exists(fmt.Sprint("got", n)) || s.over() })
@@ -101,8 +101,8 @@ func TestTheThirdInterruptKills(t *testing.T) {
 	}
 }
 
-// What the caller has opened beyond stderr is the command's too, and of ours it
-// gets nothing.
+// The command inherits the caller's descriptors above stderr, and none of holdfast's
+// own.
 func TestTheCommandHasTheCallersDescriptorsAndNoOthers(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open(os.DevNull)
@@ -139,8 +139,8 @@ func TestTheEngineIsCalledAsTheFrontIs(t *testing.T) {
 	}
 }
 
-// In a container it may be the first process: nobody else reaps what loses its
-// parent there.
+// In a container holdfast may be the first process: then only it reaps processes
+// that lose their parent.
 func TestAsTheFirstProcessItReapsAndPassesSignalsOn(t *testing.T) {
 	t.Parallel()
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
@@ -181,7 +181,7 @@ func TestAProcessThatCannotBeKilledKeepsTheLock(t *testing.T) {
 	}
 	for _, err := range []error{
 		os.Chmod(dir, 0o777|os.ModeSticky),
-		// By cp: what we write ourselves a process that another test starts meanwhile has open, and cannot be run.
+		// By cp: a program that the test binary writes itself may still be open in a process that another test starts, and then cannot be run.
 		exec.Command("cp", self, filepath.Join(dir, "holdfast")).Run(),
 		exec.Command("cp", self, filepath.Join(dir, "stubborn")).Run(),
 		os.Chmod(filepath.Join(dir, "holdfast"), 0o755), os.Chmod(filepath.Join(dir, "stubborn"), os.ModeSetuid|0o755),

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// recipe is the first block of the language in docs/operate.md that has the text in it.
+// recipe is the first block of that language in docs/operate.md that contains the text.
 func recipe(t *testing.T, language, text string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operate.md")
@@ -27,8 +27,8 @@ func recipe(t *testing.T, language, text string) string {
 	return ""
 }
 
-// The recipe for Python, as it is on the page: it holds, it knows its token, it sees a
-// loss, though holdfast is stopped and says nothing, it gives back, and it is refused.
+// The recipe for Python, as on the page: it holds, has its token, notices a loss even
+// while holdfast is stopped and prints nothing, releases, and is refused.
 func TestTheRecipeForPythonHoldsALock(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -72,7 +72,7 @@ print("done")
 	}
 }
 
-// The two recipes for the shell, as they are on the page.
+// The two recipes for the shell, as on the page.
 func TestTheRecipesForTheShellHoldALock(t *testing.T) {
 	t.Parallel()
 	dir, store := t.TempDir(), fileStore(t)
@@ -99,7 +99,7 @@ func obtainedNamed(t *testing.T, store, name string) int {
 	return beginNamed(t, store, name, "-n", "--", "true").code()
 }
 
-// A person at a terminal names the lock alone, and is asked.
+// A person at a terminal names only the lock, and is asked for the rest.
 func TestBreakAsksAtATerminal(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -133,12 +133,12 @@ func TestBreakAsksAtATerminal(t *testing.T) {
 	s.expect("dmo: nobody holds it")
 }
 
-// With --foreground a command in a pipeline has the terminal, and so its Ctrl-C. Without it
-// the others of the pipeline keep it, until the command reads from it.
+// With --foreground a command in a pipeline has the terminal, and so gets Ctrl-C. Without
+// it the other processes of the pipeline keep the terminal until the command reads from it.
 func TestForegroundGivesTheTerminalInAPipeline(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	// sh is no parent of anything when the Ctrl-C comes: it goes on if a child ends well that was there then.
+	// sh must have no child when the Ctrl-C comes: it continues if a child at that time ends with success.
 	s.types("echo list | holdfast run demo --foreground -- sh -c 'echo $$ >pid; : >in; exec sleep 1000' | cat\n")
 	soon(t, "the command runs", func() bool { _, err := os.Stat(filepath.Join(s.dir, "in")); return err == nil })
 	pid, err := os.ReadFile(filepath.Join(s.dir, "pid"))

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// Help, manual and `holdfast stores` name what there is, and nothing else.
+// Help, manual and `holdfast stores` name exactly the existing stores.
 func TestEveryURLIsInTheHelpWithAnExample(t *testing.T) {
 	var listed []string
 	help := newRoot(nil).Long
@@ -29,7 +29,7 @@ func TestEveryURLIsInTheHelpWithAnExample(t *testing.T) {
 		}
 		s, err := open.URL(strings.Replace(k.example, "file:/var/lib/locks", "file:"+t.TempDir(), 1))
 		if err != nil {
-			if !errors.Is(err, store.ErrUnavailable) && !drivers.LeftOut(k.example) { // that of etcd logs in at once
+			if !errors.Is(err, store.ErrUnavailable) && !drivers.LeftOut(k.example) { // the store of etcd logs in at once
 				t.Errorf("the example of %q: %v", k.schemes, err)
 			}
 			continue
@@ -37,7 +37,7 @@ func TestEveryURLIsInTheHelpWithAnExample(t *testing.T) {
 		go s.Close() // some wait for their servers
 	}
 	slices.Sort(listed)
-	all := slices.DeleteFunc(scheme.All(), func(s string) bool { return s == "mem" }) // which excludes nobody
+	all := slices.DeleteFunc(scheme.All(), func(s string) bool { return s == "mem" }) // which excludes no other process
 	if !slices.Equal(listed, all) {
 		t.Errorf("listed are %q, there are %q", listed, all)
 	}
@@ -51,7 +51,7 @@ func TestNoPartOfAWrongURLButItsSchemeIsRepeated(t *testing.T) {
 	}
 }
 
-// The advice is about what was typed.
+// The advice fits the URL that was typed.
 func TestTheAdviceOnAURLFits(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis//h":                      "a colon is missing: redis://host:6379/0",

@@ -16,7 +16,7 @@ import (
 // patience is how long a test waits for what must happen.
 var patience = testwait.Patience
 
-// silentRelease is a store that does not answer who gives a hold back.
+// silentRelease is a store that does not answer releases.
 type silentRelease struct {
 	store.Store
 	asked, answers chan struct{}
@@ -28,8 +28,8 @@ func (s *silentRelease) Release(ctx context.Context, h store.Hold) error {
 	return s.Store.Release(ctx, h)
 }
 
-// A loss is told at the deadline of the lease, and not when a store that was silent
-// has answered, or has been given up as well.
+// A loss is reported at the deadline of the lease, not when a silent store has
+// answered or was given up.
 func TestALossIsReportedAtTheDeadlineOfASilentStore(t *testing.T) {
 	s := &silentRelease{memstore.New(), make(chan struct{}), make(chan struct{})}
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: time.Hour})
@@ -46,7 +46,7 @@ func TestALossIsReportedAtTheDeadlineOfASilentStore(t *testing.T) {
 	go func() {
 		code <- (&supervisor{leases: leases, code: exitLost, deadline: clock.Now().Add(100 * time.Millisecond)}).result()
 	}()
-	<-s.asked // it is given back nevertheless
+	<-s.asked // it is released nevertheless
 	select {
 	case got := <-code:
 		if got != exitLost {
@@ -61,7 +61,7 @@ func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 	const s, ms = time.Second, time.Millisecond
 	for _, c := range []struct {
 		ttl, grace, span time.Duration // span: from the start to the deadline
-		gives            time.Duration // by a renewal; 0: the TTL, or the span if that is less
+		gives            time.Duration // granted by a renewal; 0: the TTL, or the span if that is less
 		killOnLost       bool
 		term, kill       time.Duration // before the deadline
 	}{
@@ -72,10 +72,10 @@ func TestTheCommandIsKilledStrictlyBeforeTheDeadline(t *testing.T) {
 		{ttl: 3600 * s, grace: 10 * s, span: 3600 * s, term: 11 * s, kill: 1 * s},
 		{ttl: 12 * s, grace: 4 * s, span: 12 * s, term: 4600 * ms, kill: 600 * ms},
 		{ttl: 2 * s, grace: 666 * ms, span: 2 * s, term: 866 * ms, kill: 200 * ms},
-		// Granted by another's release, not renewed yet: what is left of a position.
+		// Granted by another's release and not renewed yet: the rest of a position's time.
 		{ttl: 30 * s, grace: 10 * s, span: 9 * s, term: 3450 * ms, kill: 450 * ms},
 		{ttl: 2 * s, grace: 666 * ms, span: 900 * ms, term: 450 * ms, kill: 200 * ms},
-		// Of a store that gives three quarters of the TTL.
+		// A store that grants three quarters of the TTL.
 		{ttl: 30 * s, grace: 10 * s, gives: 22 * s, span: 300 * s, term: 11 * s, kill: 1 * s},
 		{ttl: 2 * s, grace: 666 * ms, gives: 1480 * ms, span: 20 * s, term: 740 * ms, kill: 200 * ms},
 	} {

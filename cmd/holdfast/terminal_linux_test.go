@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A shell is an interactive bash on a terminal of its own.
+// A shell is an interactive bash on its own terminal.
 type shell struct {
 	t      *testing.T
-	dir    string // where it works
+	dir    string // its working directory
 	master *os.File
 	pid    int // of the shell
 
 	mu     sync.Mutex
 	output strings.Builder
-	read   int // how much of output was looked at
+	read   int // how much of the output was checked
 }
 
 func newShell(t *testing.T) *shell {
@@ -32,7 +32,7 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
-// openTerminal makes a terminal: what is typed on the master is read from the slave.
+// openTerminal makes a terminal: input to the master is read from the slave.
 func openTerminal(t *testing.T) (master, slave *os.File) {
 	ptmx, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -45,7 +45,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	master = os.NewFile(uintptr(ptmx), "/dev/ptmx") // to close it ends a read
+	master = os.NewFile(uintptr(ptmx), "/dev/ptmx") // closing it ends a read
 	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func openTerminal(t *testing.T) (master, slave *os.File) {
 	return master, slave
 }
 
-// newTerminal starts a program as the first on a terminal.
+// newTerminal starts a program as the first process on a terminal.
 func newTerminal(t *testing.T, program string, args ...string) *shell {
 	master, slave := openTerminal(t)
 	bash := exec.Command(program, args...)
@@ -101,9 +101,9 @@ func (s *shell) types(text string) {
 	}
 }
 
-// expect waits for the text in what the terminal showed since the last one. To
-// wait for output, and not for the echo of what was typed, the commands here
-// print words that are written otherwise: o”ne.
+// expect waits for the text in what the terminal has shown since the last match. To
+// wait for output, and not for the echo of the input, the commands here print words
+// that are typed differently: o”ne.
 func (s *shell) expect(text string) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -125,7 +125,7 @@ func (s *shell) expect(text string) {
 
 func storeIn(dir string) string { return "file:" + dir + "/.locks" }
 
-// until waits until the store shows the state.
+// until waits until the store lists an entry in the state.
 func (s *shell) until(state string) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !s.shows(state); time.Sleep(20 * time.Millisecond) {
@@ -192,15 +192,15 @@ func (s *shell) stops() {
 	s.expect("READY> ")
 }
 
-// ended demands the exit code of what the shell has seen end last.
+// ended checks the exit code of the last process that the shell has seen end.
 func (s *shell) ended(code int) {
 	s.t.Helper()
 	s.types("echo c''ode $?\n")
 	s.expect(fmt.Sprint("code ", code))
 }
 
-// untilOut is a command that runs until touch("out"). It is bash's, which never
-// stops, as dash does, between fork and exec where nobody sees it.
+// untilOut is a command that runs until touch("out"). It runs in bash, which never
+// stops between fork and exec, as dash does, where nothing sees it.
 const untilOut = "bash -c 'echo run''ning; until [ -e out ]; do sleep 0.1; done; echo do''ne'"
 
 const ctrlC, ctrlZ = "\x03", "\x1a"
@@ -223,7 +223,7 @@ func TestCtrlCEndsTheLoopAroundUs(t *testing.T) {
 	s.expect("READY> ")
 	s.ended(130)
 	if out := s.output.String(); strings.Contains(out, "next") || strings.Contains(out, "not\r") {
-		t.Error("the loop went on after Ctrl-C")
+		t.Error("the loop continued after Ctrl-C")
 	}
 	s.types("holdfast run x -n -- echo fr''ee\n")
 	s.expect("free")
@@ -237,7 +237,7 @@ func TestCtrlCEndsAScriptAroundUs(t *testing.T) {
 	s.types(ctrlC)
 	s.expect("READY> ")
 	if strings.Contains(s.output.String(), "wenton") {
-		t.Error("the script went on after Ctrl-C")
+		t.Error("the script continued after Ctrl-C")
 	}
 }
 
@@ -251,7 +251,7 @@ func TestCtrlCWhileWaitingGivesUpThePosition(t *testing.T) {
 	s.types(ctrlC)
 	s.expect("code 130")
 	if s.shows("waiting") {
-		t.Error("the place is still there")
+		t.Error("the position is still there")
 	}
 	s.types("touch out; wait; echo e''nd\n")
 	s.expect("end")
@@ -265,7 +265,7 @@ func TestTheCommandReadsFromTheTerminal(t *testing.T) {
 	s.types("abc\n")
 	s.expect("got abc")
 	s.expect("set")
-	s.types("stty -a >/dev/null && echo our''s\n") // the shell has it back
+	s.types("stty -a >/dev/null && echo our''s\n") // the shell has the terminal back
 	s.expect("ours")
 }
 
@@ -307,21 +307,21 @@ func TestTheTerminalIsRestoredAfterAKilledCommand(t *testing.T) {
 	s.expect("code")
 }
 
-// At a terminal the list is drawn over the last one, also when the window has become another.
+// At a terminal the list is drawn over the last one, also after the window's size has changed.
 func TestWatchRedrawsAtATerminal(t *testing.T) {
 	t.Parallel()
 	s := newTerminal(t, "sh", "-c", `trap : INT; TERM=xterm holdfast ls --watch; echo code $?; read stay`)
-	s.resize(400) // wide enough for any host
+	s.resize(400) // wide enough for any host name
 	s.expect("no lock is in use\x1b[K")
 	holder := beginNamed(t, storeIn(s.dir), "nightly", "--note", "ask-for-Anna", "--", "sleep", "1000")
 	s.expect("\x1b[H")
-	s.expect("ask-for-Anna\x1b[K") // to the end of the line, over what was there
+	s.expect("ask-for-Anna\x1b[K") // cleared to the end of the line
 	s.resize(40)
 	s.expect("\x1b[H")
 	s.expect("…\x1b[K")
 	holder.signal(holder.front(), syscall.SIGTERM)
 	s.expect("\x1b[H")
-	s.expect("no lock is in use\x1b[K\r\n\x1b[J") // and nothing below it
+	s.expect("no lock is in use\x1b[K\r\n\x1b[J") // and nothing is left below it
 	if n := strings.Count(s.all(), "\x1b[2J"); n != 1 {
 		t.Errorf("the screen was emptied %d times, want once: it would flicker", n)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// newTopTerminal is a terminal of a shell that runs top, and says before and after what
-// the modes of the terminal are, and how top ended.
+// newTopTerminal is the terminal of a shell that runs top. The shell prints the
+// terminal's modes before and after, and how top ended.
 func newTopTerminal(t *testing.T, columns int) *shell {
 	s := newTerminal(t, "sh", "-c", `read go; echo be''fore $(stty -g); TERM=xterm-256color holdfast top; code=$?; echo af''ter $(stty -g); echo code $code; read stay`)
 	s.resize(columns)
@@ -28,7 +28,7 @@ func newTopTerminal(t *testing.T, columns int) *shell {
 	return s
 }
 
-// left demands that top has ended with the code, and left the terminal as it was.
+// left checks that top has ended with the code, and has restored the terminal.
 func (s *shell) left(code int) {
 	s.t.Helper()
 	s.expect("code " + fmt.Sprint(code))
@@ -46,7 +46,7 @@ func (s *shell) left(code int) {
 			on, off = off, on
 		}
 		if i := strings.LastIndex(out, on); i >= 0 && strings.LastIndex(out, off) < i {
-			s.t.Errorf("%q was sent, and no %q behind it", on, off)
+			s.t.Errorf("%q was sent, and no %q after it", on, off)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestTopOnATerminal(t *testing.T) {
 	}
 	s.expect("nightly")
 	s.resize(150)
-	s.expect("ask-for-Anna") // which has no room on 60 columns
+	s.expect("ask-for-Anna") // which does not fit into 60 columns
 	s.types("b")
 	s.expect("Why? The holder gets this reason:")
 	s.types("web-3 goes\r")
@@ -103,7 +103,7 @@ func TestTopLeavesTheTerminalAsItWas(t *testing.T) {
 	}
 }
 
-// A panicking store is a mistake in this program.
+// A panicking store simulates a defect in this program.
 type panickingStore struct{}
 
 func (panickingStore) read(context.Context) reading                    { panic("of the test") }
@@ -116,8 +116,8 @@ func panics() {
 	os.Exit(codeOf(runTop(panickingStore{}, time.Second, os.Stdin, os.Stdout, make(chan os.Signal))))
 }
 
-// It is a process of its own: the library closes what it still reads from after a panic,
-// which is a data race.
+// It runs in a process of its own: after a panic the library closes files from which it
+// still reads, which is a data race.
 func TestTopLeavesTheTerminalAsItWasAfterAPanic(t *testing.T) {
 	t.Parallel()
 	s := newTerminal(t, "sh", "-c", `echo be''fore $(stty -g); TERM=xterm-256color panics; code=$?; echo af''ter $(stty -g); echo code $code; read stay`)
@@ -125,7 +125,7 @@ func TestTopLeavesTheTerminalAsItWasAfterAPanic(t *testing.T) {
 	s.left(exitInternal)
 }
 
-// The lean program of a package becomes the whole one, by exec: it is the same process, on the same terminal.
+// The lean program of a package executes the whole one: it is the same process, on the same terminal.
 func TestTheLeanProgramBecomesTheWholeOneForTop(t *testing.T) {
 	t.Parallel()
 	dir, err := plainCommand()
@@ -149,7 +149,7 @@ func TestTheLeanProgramBecomesTheWholeOneForTop(t *testing.T) {
 	s.expect("code 0")
 }
 
-// Without a terminal there is nothing to show it on.
+// Without a terminal top cannot work.
 func TestTopNeedsATerminal(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("holdfast", "top", "--store", storeIn(t.TempDir()))

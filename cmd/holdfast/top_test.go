@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A fakeStore answers what it is told to.
+// A fakeStore answers what the test sets.
 type fakeStore struct {
 	answer reading
 	broken []holdfast.Break
@@ -64,14 +64,14 @@ func (x *topTest) types(keys string) (last tea.Cmd) {
 	return last
 }
 
-// shows demands the texts on the screen, in that order.
+// shows checks that the screen has the texts, in that order.
 func (x *topTest) shows(texts ...string) {
 	x.Helper()
 	rest := x.m.text()
 	for _, text := range texts {
 		i := strings.Index(rest, text)
 		if i < 0 {
-			x.Fatalf("%q is not there, or not behind the others of %q:\n%s", text, texts, x.m.text())
+			x.Fatalf("%q is missing, or not after the others of %q:\n%s", text, texts, x.m.text())
 		}
 		rest = rest[i+len(text):]
 	}
@@ -126,7 +126,7 @@ func TestTopSortsAndFilters(t *testing.T) {
 	x.hides("beta")
 	x.types("<esc>")
 	x.shows("gamma", "beta", "alpha")
-	x.types("/web-8<enter>") // one who waits counts
+	x.types("/web-8<enter>") // a waiter counts
 	x.shows("alpha")
 	x.hides("beta")
 }
@@ -149,7 +149,7 @@ func TestTopShowsAQueueInItsOrder(t *testing.T) {
 	x.shows("beta")
 }
 
-// The cursor stays on its name, whatever comes before it.
+// The cursor stays on its name, whatever names are inserted before it.
 func TestTopKeepsTheCursorOnItsName(t *testing.T) {
 	x := newTopTest(t, threeNames()...)
 	x.types("<down>")
@@ -173,12 +173,12 @@ func TestTopBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 	x.types("bhost is gone")
 	x.shows("Break alpha of web-1 pid 7 (job). Why?", "host is gone")
 	x.types("<enter>")
-	x.reads(readingOf(threeNames()[1:]...)) // what is read meanwhile changes no question
+	x.reads(readingOf(threeNames()[1:]...)) // reads meanwhile do not change the question
 	x.shows("Break alpha? [yes/no]")
 	x.types("yes")
 	cmd := x.types("<enter>")
 	if cmd == nil || len(x.store.broken) != 0 {
-		t.Fatal("nothing is done, or by the model itself")
+		t.Fatal("nothing is done, or the model does it itself")
 	}
 	x.send(cmd())
 	want := holdfast.Break{Name: "alpha", ID: readingOf(threeNames()...).states[0].Entries[0].ID.String(), Token: 5, Reason: "host is gone"}
@@ -250,7 +250,7 @@ func TestTopFitsEveryScreen(t *testing.T) {
 	x.shows("名前-099")
 }
 
-// What was read last stays on the screen, with one line on the trouble.
+// The last read stays on the screen, with one line about the error.
 func TestTopSaysInOneLineThatTheStoreIsAway(t *testing.T) {
 	x := newTopTest(t, threeNames()...)
 	if x.reads(readingAway()) == nil {
@@ -260,7 +260,7 @@ func TestTopSaysInOneLineThatTheStoreIsAway(t *testing.T) {
 	x.reads(readingAway())
 	x.shows("alpha", "a store: no answer; asking again in 4s")
 	if n := strings.Count(x.m.text(), "no answer"); n != 1 {
-		t.Errorf("it is said %d times", n)
+		t.Errorf("the error is shown %d times", n)
 	}
 	x.reads(readingOf(threeNames()...))
 	x.hides("no answer")

@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The page in a real browser, on a real store: what is shown, what moves, and a break by the keyboard alone.
+// The page in a real browser, on a real store: its content, its updates, and a break with the keyboard only.
 func TestUIInABrowser(t *testing.T) {
 	t.Parallel()
 	b, locks := newBrowser(t), fileStore(t)
@@ -48,7 +48,7 @@ func TestUIInABrowser(t *testing.T) {
 	}
 	b.shows("2 wait")
 
-	// Ages and expiries move, and the expiry goes up again when the hold is renewed.
+	// Ages and expiries are updated, and the time to expiry grows again when the hold is renewed.
 	for _, what := range []string{"for ", "expires in "} {
 		text := `[...document.querySelectorAll("ul ul .moving")].map(e => e.textContent).find(s => s.startsWith("` + what + `"))`
 		first := evaluate[string](b, text)
@@ -56,7 +56,7 @@ func TestUIInABrowser(t *testing.T) {
 	}
 	b.until(`(p => (window.low ??= p.value, window.low = Math.min(window.low, p.value), p.value > window.low + 2000))(document.querySelector("progress"))`)
 
-	// Names and notes of others are text, and cannot turn the text around them.
+	// Names and notes from the store are text, and cannot change the direction of the text around them.
 	hostile := "<img src=x onerror=\"document.title='taken'\">\u202egpj.exe"
 	bad := beginNamed(t, locks, hostile, "--note", "</script><script>document.title='taken'</script>\u202e\x1b[2J", "--", "sleep", "1000")
 	b.shows(`onerror=\"document.title='taken'\">\u202egpj.exe`)
@@ -69,7 +69,7 @@ func TestUIInABrowser(t *testing.T) {
 	bad.signal(bad.front(), 15)
 	b.until(`!document.body.innerText.includes("gpj.exe")`)
 
-	// Nothing comes from elsewhere, and the token is not in the address any more; the page can be loaded again.
+	// Nothing is loaded from other hosts, and the token is not in the address any more. The page can be reloaded.
 	if href := evaluate[string](b, `location.href`); strings.Contains(href, "token") {
 		t.Error(href)
 	}
@@ -87,7 +87,7 @@ func TestUIInABrowser(t *testing.T) {
 	b.types(strings.Repeat(kb.Backspace, len("nobody of that name")))
 	b.shows("ask Anna")
 
-	// Tab goes through all of it and out again; Escape leaves the dialog.
+	// Tab goes through the whole page and out of it; Escape leaves the dialog.
 	b.do(chromedp.Focus("#filter"))
 	var stops []string
 	for range 20 {
@@ -121,7 +121,7 @@ func TestUIInABrowser(t *testing.T) {
 	if holder.over() {
 		t.Error("it was broken after a no")
 	}
-	// What was wrong can be put right, such as a reason that is too long with who breaks it.
+	// An error can be corrected, such as a reason that is too long together with the name of who breaks it.
 	b.until(`document.querySelector("dialog").open && document.activeElement.id === "reason"`)
 	evaluate[string](b, `document.activeElement.value = "x".repeat(199)`)
 	b.types(kb.Enter)
@@ -139,7 +139,7 @@ func TestUIInABrowser(t *testing.T) {
 	b.nothingWrong()
 }
 
-// newUIPage opens the page on states that are always the same, without a store. again has them read once more.
+// newUIPage opens the page on fixed states, without a store. again makes the page read them once more.
 func newUIPage(t *testing.T, b *browser) (again func()) {
 	t.Helper()
 	minutes := func(e store.Entry, age, left time.Duration) store.Entry {
@@ -176,8 +176,8 @@ func newUIPage(t *testing.T, b *browser) (again func()) {
 	return again
 }
 
-// keepsReading reads until the page shows what is only so of a new reading: the page asks once a second, and one that the
-// machine has kept for longer than the reading is new shows an old one.
+// keepsReading reads until the page shows what only a new read has. The page asks once a second, and a page that the
+// machine has delayed for longer than a read counts as new shows old data.
 func (x *uiTest) keepsReading(b *browser, read func(), expression string) {
 	x.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -193,7 +193,7 @@ func (x *uiTest) keepsReading(b *browser, read func(), expression string) {
 	}
 }
 
-// opens has the browser open the page, with this behind its address.
+// opens opens the page in the browser, with this after its address.
 func (x *uiTest) opens(b *browser, behind string) {
 	x.Helper()
 	server := httptest.NewServer(x.handler)
@@ -201,7 +201,7 @@ func (x *uiTest) opens(b *browser, behind string) {
 	b.do(chromedp.Navigate(server.URL + "/" + behind))
 }
 
-// An address that is pasted into a tab that has the page only changes what is behind the #.
+// If an address is pasted into a tab that shows the page, only the part after the # changes.
 func TestUITakesANewTokenInAnOpenTab(t *testing.T) {
 	t.Parallel()
 	b, x := newBrowser(t), newUITest(t, false, threeNames()...)
@@ -212,7 +212,7 @@ func TestUITakesANewTokenInAnOpenTab(t *testing.T) {
 	b.until(`!location.href.includes("token") && document.getElementById("trouble").textContent === ""`)
 }
 
-// Who is about to press a button must not lose it.
+// A button must not disappear while the user is about to press it.
 func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
 	t.Parallel()
 	b, x := newBrowser(t), newUITest(t, true, threeNames()...)
@@ -224,7 +224,7 @@ func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
 	if focus := evaluate[string](b, `document.activeElement.getAttribute("aria-label") ?? ""`); !strings.HasPrefix(focus, "Break gamma") {
 		t.Errorf("the focus is on %q", focus)
 	}
-	// Two names that look the same stay two rows.
+	// Two names that look alike stay two rows.
 	for _, note := range []string{"first", "second", "third"} {
 		x.reads(readingOf(stateWith("a\x1b", entryOf(1, 5, "web-1", note)), stateWith(`a\x1b`, entryOf(2, 5, "web-2", note))))
 		b.shows(note)
@@ -235,7 +235,7 @@ func TestUIKeepsTheFocusWhenARowAboveGoes(t *testing.T) {
 	b.nothingWrong()
 }
 
-// That nothing was lost is said only of what was read.
+// The page says that nothing was lost only after a read.
 func TestUIReportsWhatItCouldNotRead(t *testing.T) {
 	t.Parallel()
 	b, x := newBrowser(t), newUITest(t, false)
@@ -257,7 +257,7 @@ func TestUIReportsWhatItCouldNotRead(t *testing.T) {
 	b.nothingWrong()
 }
 
-// A queue of many is closed, and shows only the first of them.
+// A long queue is collapsed, and shows only its first claims.
 func TestUIShowsTheFirstOfALongQueue(t *testing.T) {
 	t.Parallel()
 	b, x := newBrowser(t), newUITest(t, false)
@@ -299,7 +299,7 @@ func TestUISaysHowOldItIs(t *testing.T) {
 	b.nothingWrong()
 }
 
-// A haltedStore breaks a hold only when it is told to.
+// A haltedStore breaks a hold only when the test lets it.
 type haltedStore struct {
 	fakeStore
 	began, may chan struct{}
@@ -311,7 +311,7 @@ func (h *haltedStore) breakHold(context.Context, holdfast.Break) error {
 	return nil
 }
 
-// The answer to a break that comes late does not end the next question.
+// A late answer to a break does not close the next question.
 func TestUILeavesTheNextQuestionOpen(t *testing.T) {
 	t.Parallel()
 	b, x := newBrowser(t), newUITest(t, true, threeNames()...)
@@ -340,7 +340,7 @@ func TestUILeavesTheNextQuestionOpen(t *testing.T) {
 	b.nothingWrong()
 }
 
-// contrasts are the texts of the page that stand out too little from what is behind them (WCAG AA).
+// contrasts are the texts of the page with too little contrast to their background (WCAG AA).
 const contrasts = `(() => {
 	const parse = c => c.match(/[\d.]+/g).map(Number);
 	const light = c => { const [r, g, b] = parse(c).map(v => (v /= 255) <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4); return .2126 * r + .7152 * g + .0722 * b; };
@@ -373,7 +373,7 @@ func TestUIWorksNarrowAndWideLightAndDark(t *testing.T) {
 	b.nothingWrong()
 }
 
-// What can be used has a name for who does not see it.
+// Each control has a name for screen readers.
 func TestUIHasAccessibleLabels(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -424,7 +424,7 @@ const pictureDir = "../../docs/pictures"
 //
 //	go test ./cmd/holdfast -run '^TestThePicturesOfThePage$' -args -write-pictures
 //
-// They differ a little with each browser, so that they are not compared.
+// They differ a little with each browser, so they are not compared.
 func TestThePicturesOfThePage(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -462,7 +462,7 @@ func TestThePicturesOfThePage(t *testing.T) {
 		there, err := png.DecodeConfig(bytes.NewReader(is))
 		made, madeErr := png.DecodeConfig(bytes.NewReader(picture))
 		if err != nil || madeErr != nil || there.Width != made.Width || there.Height != made.Height {
-			t.Errorf("%s is no picture of this size: %v, %v", file, err, madeErr)
+			t.Errorf("%s has another size than the new picture: %v, %v", file, err, madeErr)
 		}
 		if !strings.Contains(string(page), "(pictures/"+name+")") {
 			t.Errorf("docs/ui.md does not show %s", name)
@@ -470,7 +470,7 @@ func TestThePicturesOfThePage(t *testing.T) {
 	}
 }
 
-// picture is what the window shows, as a small PNG.
+// picture is a screenshot of the window, as a small PNG.
 func (b *browser) picture() []byte {
 	b.t.Helper()
 	shot, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
@@ -481,7 +481,7 @@ func (b *browser) picture() []byte {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	// The edges of letters have many colors: the 256 that are used most will do.
+	// The edges of letters have many colors: the 256 most frequent ones suffice.
 	used := map[color.Color]int{}
 	for y := range raw.Bounds().Dy() {
 		for x := range raw.Bounds().Dx() {

@@ -45,7 +45,7 @@ func startUI(t *testing.T, store string, args ...string) (address string) {
 	return strings.TrimSpace(address)
 }
 
-// It serves this host alone, and who has the address.
+// It serves only this host, and only requests with the token.
 func TestUIIsOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	address, token, ok := strings.Cut(startUI(t, fileStore(t)), "/#token=")
@@ -82,7 +82,7 @@ func TestUIIsOnLoopbackOnly(t *testing.T) {
 			t.Errorf("%+v: %d %s", c, code, body)
 		}
 	}
-	// 127.0.0.2 is this host as well, and would be answered by who listens on all addresses.
+	// 127.0.0.2 is this host as well; a server that listens on all addresses would answer there.
 	if conn, err := net.Dial("tcp", "127.0.0.2:"+port); err == nil {
 		conn.Close()
 		t.Error("it listens on more than 127.0.0.1")

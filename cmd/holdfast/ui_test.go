@@ -41,7 +41,7 @@ func (x *uiTest) reads(r *reading) {
 	}
 }
 
-// request is a request as a browser sends it, with what is changed of that.
+// request is a request as a browser sends it, with the given changes.
 func (x *uiTest) request(method, path, body string, change func(*http.Request)) (int, string, http.Header) {
 	r := httptest.NewRequest(method, "http://127.0.0.1:8080"+path, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer SECRET")
@@ -82,7 +82,7 @@ func TestUIShowsHoldersQueuesInOrderAndTimes(t *testing.T) {
 	}
 }
 
-// A page of another site may have its own name lead to this host.
+// A page of another site can make its own name resolve to this host.
 func TestUIRefusesOtherHosts(t *testing.T) {
 	x := newUITest(t, true, threeNames()...)
 	for host, want := range map[string]int{
@@ -107,7 +107,7 @@ func TestUINeedsItsToken(t *testing.T) {
 			}
 		}
 	}
-	// What anybody may get has nothing of the store.
+	// The files that need no token contain nothing of the store.
 	for _, path := range []string{"/", "/ui.js", "/ui.css", "/icon.svg"} {
 		code, body, _ := x.request(http.MethodGet, path, "", func(r *http.Request) { r.Header.Del("Authorization") })
 		if code != http.StatusOK || strings.Contains(body, "alpha") || strings.Contains(body, "SECRET") {
@@ -144,11 +144,11 @@ func TestUIRefusesOtherSites(t *testing.T) {
 			t.Errorf("%s: %d %s", name, code, body)
 		}
 	}
-	form := func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") } // which a form can send
+	form := func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") } // a content type that a form can send
 	if code, body, _ := x.request(http.MethodPost, "/break", breakAlpha(nil), form); code != http.StatusBadRequest {
 		t.Errorf("a form: %d %s", code, body)
 	}
-	// A browser asks first whether a page of another site may send the token. It may not.
+	// A browser first asks whether a page of another site may send the token, and is refused.
 	if code, _, h := x.request(http.MethodOptions, "/break", "", nil); code == http.StatusOK || h.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("preflight: %d %v", code, h)
 	}
@@ -197,7 +197,7 @@ func TestUIBreaksOnlyAfterAReasonAndAYes(t *testing.T) {
 	}
 }
 
-// The page gets no text of others that a browser or a person could take for something else.
+// The page gets no text from the store that a browser or a person could misread.
 func TestUIEscapesWhatOthersWrote(t *testing.T) {
 	bad := entryOf(1, 5, "h\x1b[2J", "n\u202e<img src=x onerror=alert(1)>\u2066\r\nnote\u009b\u200b")
 	bad.Broken = "b\u202e\x00"
@@ -223,7 +223,7 @@ func TestUIEscapesWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// walk calls do with each text in what JSON has.
+// walk calls do with each text in a JSON value.
 func walk(what any, do func(string)) {
 	switch what := what.(type) {
 	case string:
@@ -239,7 +239,7 @@ func walk(what any, do func(string)) {
 	}
 }
 
-// What was read last stays on the page, with the trouble.
+// The last read stays on the page, with the error.
 func TestUISaysThatTheStoreIsAway(t *testing.T) {
 	x := newUITest(t, false, threeNames()...)
 	x.reads(readingAway())
@@ -276,7 +276,7 @@ func TestUIEndsAtOnceWithAStoreThatItMayNotRead(t *testing.T) {
 	}
 }
 
-// Nothing comes from another host, nothing runs that is written in the page itself, and nobody puts it in a frame.
+// Nothing is loaded from another host, no inline script runs, and no site can put the page in a frame.
 func TestUIPageNeedsNothingForeign(t *testing.T) {
 	x := newUITest(t, false)
 	for _, path := range []string{"/", "/ui.js", "/ui.css", "/icon.svg", "/state", "/none"} {
@@ -302,7 +302,7 @@ func TestUIPageNeedsNothingForeign(t *testing.T) {
 	}
 }
 
-// lossReading is a reading of one hold with what is left of it, at a time after the first.
+// lossReading is a read of one hold with its remaining time, at a time after the first read.
 func lossReading(after time.Duration, left time.Duration, change func(*store.Entry)) *reading {
 	e := entryOf(1, 5, "web-1", "")
 	e.Expires, e.Ends = left, left
@@ -357,7 +357,7 @@ func TestUIReportsLossesAndNotReleases(t *testing.T) {
 	}
 }
 
-// lostIn is what was lost, by these readings.
+// lostIn is what was lost, according to these reads.
 func lostIn(readings ...*reading) []loss {
 	var x losses
 	for _, r := range readings {
@@ -366,7 +366,7 @@ func lostIn(readings ...*reading) []loss {
 	return x.list
 }
 
-// damaged is the reading, with a name besides that could not be read.
+// damaged is the read, plus a name that could not be read.
 func damaged(r *reading) *reading {
 	r.err = &message{"b: damaged", holdfast.ErrCorrupt}
 	return r
@@ -390,11 +390,11 @@ func TestUIKeepsNamesThatItCouldNotRead(t *testing.T) {
 		t.Errorf("not renewed: %+v", list)
 	}
 	if list := lostIn(lossReading(0, 30*s, nil), damaged(goneAfter(s)), goneAfter(60*s)); len(list) != 0 {
-		t.Errorf("given back: %+v", list)
+		t.Errorf("released: %+v", list)
 	}
 }
 
-// A lease that nobody renews has little left before it is given back.
+// A lease that is not renewed has little time left before its release.
 func TestUIMarksLossesThatMayBeReleases(t *testing.T) {
 	const s = time.Second
 	for gap, want := range map[time.Duration]bool{2 * s: false, 20 * s: true} {
@@ -418,7 +418,7 @@ func TestUIForgetsOldLosses(t *testing.T) {
 	}
 }
 
-// The page lists it as well.
+// The page lists the loss as well.
 func TestUIListsLosses(t *testing.T) {
 	x := newUITest(t, false, threeNames()...)
 	states := threeNames()
@@ -430,8 +430,8 @@ func TestUIListsLosses(t *testing.T) {
 	}
 }
 
-// A hold that the page breaks may be gone before it is read again. It is listed once, also if the read that runs then
-// has it as it was before.
+// A hold that the page breaks may have gone before the next read. It is listed once, also if a read under way still
+// has its earlier state.
 func TestUIListsItsOwnBreakAtOnce(t *testing.T) {
 	x := newUITest(t, true, threeNames()...)
 	lists := func(want int) {

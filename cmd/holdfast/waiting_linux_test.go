@@ -43,7 +43,7 @@ func (s *shell) holds(name string, args ...string) (release func()) {
 	return release
 }
 
-// waits starts one that waits for the name.
+// waits starts a process that waits for the name.
 func (s *shell) waits(name string) {
 	s.t.Helper()
 	cmd := exec.Command("holdfast", "run", name, "--store", storeIn(s.dir), "--", "true")
@@ -56,7 +56,7 @@ func (s *shell) waits(name string) {
 	})
 }
 
-// queued waits until so many wait.
+// queued waits until so many claims wait.
 func (s *shell) queued(n int) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -81,14 +81,14 @@ func (s *shell) resize(columns int) {
 	}
 }
 
-// all is what the terminal was sent until now.
+// all is the output that the terminal has got so far.
 func (s *shell) all() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.output.String()
 }
 
-// sinceTyped is that from the first prompt on at which something was typed.
+// sinceTyped is the output since the first prompt at which something was typed.
 func (s *shell) sinceTyped() string {
 	all := s.all()
 	return all[max(0, strings.Index(all, "READY> TERM")):]
@@ -140,7 +140,7 @@ func visible(output string, columns int) string {
 
 var statusLine = regexp.MustCompile("\r\x1b\\[J(holdfast: waiting for [^\r]*)\r")
 
-// statusLines are all that were shown.
+// statusLines are all status lines that were shown.
 func (s *shell) statusLines() (lines []string) {
 	for _, m := range statusLine.FindAllStringSubmatch(s.all(), -1) {
 		lines = append(lines, m[1])
@@ -162,7 +162,7 @@ func TestAWaiterAtATerminalSeesTheHolderAndNoTraceStays(t *testing.T) {
 	s.expect("got\r\n")
 	s.expect("READY> ")
 	if len(s.statusLines()) < 2 {
-		t.Error("it was not kept up to date")
+		t.Error("the line was not kept up to date")
 	}
 	want := "READY> TERM=xterm holdfast run x -w 1h -- echo g''ot\ngot\nREADY>\n"
 	if got := visible(s.sinceTyped(), 200); got != want {
@@ -221,7 +221,7 @@ func TestTheStatusLineFitsTheTerminalAfterAResize(t *testing.T) {
 		fits := func(line string) bool {
 			return utf8.RuneCountInString(line) < columns && strings.HasSuffix(line, "…")
 		}
-		// Lines of before the resize may be on their way: from the first one on that fits all must.
+		// Lines from before the resize may be under way: after the first one that fits, all must.
 		lines, before := []string(nil), len(s.statusLines())
 		soon(t, fmt.Sprintf("a line fits into %d columns", columns), func() bool {
 			lines = s.statusLines()[before:]
@@ -240,11 +240,11 @@ func TestTheStatusLineFitsTheTerminalAfterAResize(t *testing.T) {
 	shown(41)
 	s.resize(100)
 	shown(100)
-	s.resize(10) // for no line at all
+	s.resize(10) // too narrow for any line
 	n, end := -1, time.Now().Add(patience)
-	for now := len(s.statusLines()); n < now; now = len(s.statusLines()) { // some may have been on their way
+	for now := len(s.statusLines()); n < now; now = len(s.statusLines()) { // some may have been under way
 		if n = now; time.Now().After(end) {
-			t.Fatal("lines come on where there is no room")
+			t.Fatal("lines are printed although there is no room")
 		}
 		time.Sleep(3 * time.Second) // one comes each second
 	}
@@ -295,7 +295,7 @@ func TestTheStatusLineSaysThatTheStoreIsAway(t *testing.T) {
 	s.expect("\x1b[Jholdfast: waiting for x")
 	server.Freeze()
 	s.expect("waiting for x: the store does not answer\r")
-	s.expect("\r\x1b[Jholdfast: x: Redis at ") // and then that we gave up
+	s.expect("\r\x1b[Jholdfast: x: Redis at ") // and then that the wait was given up
 	server.Thaw()
 	s.expect("READY> ")
 	if got := visible(s.sinceTyped(), 300); strings.Contains(got, "waiting for") {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Who was told that the store does not answer is told as soon as it does.
+// After a message that the store does not answer, its first answer is reported at once.
 func TestAWaitIsReportedAtOnceWhenTheStoreAnswers(t *testing.T) {
 	start := time.Unix(1_700_000_000, 0)
 	in, out, away := &queue{known: true, placed: true}, &queue{known: true}, &queue{}
@@ -15,13 +15,13 @@ func TestAWaitIsReportedAtOnceWhenTheStoreAnswers(t *testing.T) {
 		q     *queue
 		told  bool
 	}{
-		{0, out, false}, // it may be had at once
+		{0, out, false}, // the lock may be free at once
 		{time.Second, away, true},
 		{2 * time.Second, away, false},
 		{3 * time.Second, out, false},
 		{4 * time.Second, in, true}, // not a minute later
 		{5 * time.Second, in, false},
-		{6 * time.Second, away, false}, // that it is slow now and then is no news
+		{6 * time.Second, away, false}, // occasional slowness is not reported
 		{7 * time.Second, in, false},
 		{64 * time.Second, in, true},
 		{125 * time.Second, away, true},

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The lean program of a package goes on as the whole one where a store or a command needs that, and only there.
+// The lean program of a package executes the whole one if a store or a command needs that, and only then.
 func TestTheLeanProgramBecomesTheWholeOneForAStoreThatItLacks(t *testing.T) {
 	t.Parallel()
 	dir, err := plainCommand()

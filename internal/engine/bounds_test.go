@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Whatever began before or after it, and whatever has ended meanwhile, an
-// operation ends at its own bound and not sooner.
+// An operation ends at its own bound and not sooner, whatever operations begin or
+// end meanwhile.
 func TestBoundsEndEachOperationAtItsOwnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bounds
 		defer b.stop()
 		start := time.Now()
-		quick := b.begin(nil, time.Second, false) // arms the timer, and is over before it fires
+		quick := b.begin(nil, time.Second, false) // arms the timer, and ends before it fires
 		ends := map[time.Duration]*bound{}
 		for _, d := range []time.Duration{5 * time.Second, 3 * time.Second, 9 * time.Second, 500 * time.Millisecond} {
 			ends[d] = b.begin(nil, d, false)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What somebody has seen to be over is not revived, though a renewal was answered
-// in time and its answer is read only then.
+// A hold that has been seen as ended is not revived by a renewal that was answered
+// in time but is read only later.
 func TestRule2_ALeaseSeenAsExpiredIsNotRevived(t *testing.T) {
 	var now clock.Instant
 	s := &settings{Options: Options{TTL: 3 * time.Second, RenewEvery: time.Second}}
@@ -35,8 +35,8 @@ func TestRule2_ALeaseSeenAsExpiredIsNotRevived(t *testing.T) {
 	}
 }
 
-// What was due together is due together again, though one call was sent later than another. The deadline
-// counts from the sending.
+// Holds that were due together are due together again, although one call was sent later than another. The
+// deadline counts from the sending.
 func TestRule4_TheNextRenewalCountsFromWhenThisOneWasDue(t *testing.T) {
 	var now clock.Instant
 	e := &engine{now: func() clock.Instant { return now }}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// remote is a store that is not of this process.
+// remote is a store that is not in this process.
 type remote struct{ *memstore.Store }
 
 func (s remote) Describe() store.Description {
@@ -18,9 +18,9 @@ func (s remote) Describe() store.Description {
 	return d
 }
 
-// An outage that another one meets ends the waits of those who are not answered
-// either. One that the store has just answered has outlived it: what it asks next,
-// be it in an hour, is not ended by it.
+// An outage that one claim meets also ends the waits of other claims without an
+// answer. A claim that the store has just answered continues: the outage does not end
+// its next ask, even an hour later.
 func TestOutage_EndsNoWaitThatTheStoreHasAnsweredSince(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -40,7 +40,7 @@ func TestOutage_EndsNoWaitThatTheStoreHasAnsweredSince(t *testing.T) {
 	silent, p := inside[0], inside[1]
 	g.leave(silent, false, store.ErrUnavailable)
 	if !ended(p.outage) {
-		t.Fatal("who is not answered either is not told")
+		t.Fatal("another claim without an answer does not fail")
 	}
 	g.answered(p, &refused{when: time.Now()}, true, make(chan store.Notification, 1), "")
 	if ended(p.outage) {

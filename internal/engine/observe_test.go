@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Without an observer nothing is spent on one: TestObserver_AllocatesNothing of the
-// root package has the rest.
+// Without an observer nothing is allocated for one. TestObserver_AllocatesNothing of
+// the root package tests the rest.
 func TestObserver_WithoutOneNothingIsAllocated(t *testing.T) {
 	h := &hold{s: &settings{}, e: &engine{}}
 	w := &Target{l: &Locker{e: h.e, s: h.s}}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The pause grows with how many are ahead, and goes past no bound by that: one
-// that is under zero is none.
+// The pause grows with the number of claims ahead, but never beyond its bound. A
+// bound below zero is none.
 func TestRule5_APauseIsNeverNegative(t *testing.T) {
 	if d := times(MaxDuration, 1<<30); d != math.MaxInt64 {
 		t.Errorf("the longest, a billion times, is %v", d)
@@ -33,8 +33,8 @@ func TestRule5_APauseIsNeverNegative(t *testing.T) {
 	}
 }
 
-// Who is behind others pauses for three quarters of the time that they will take, going by those who have gone; but for as many at most half
-// as long again as before, as some may have been slow; and at least for PollMin.
+// A waiter behind others pauses for three quarters of the time that they will take, estimated by those served before. Per claim ahead the
+// pause grows by a quarter at most, as some may have been slow. It is at least PollMin.
 func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
 	const ms = time.Millisecond
 	now := clock.Instant(1)
@@ -48,7 +48,7 @@ func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
 		{0, 99, 1000 * ms},
 		{500 * ms, 49, 367500 * time.Microsecond}, // of 10 ms each
 		{200 * ms, 29, 217500 * time.Microsecond},
-		{4 * time.Second, 19, 181250 * time.Microsecond}, // a turn took 400 ms; two thirds of 217.5 ms, and a quarter as long again
+		{4 * time.Second, 19, 181250 * time.Microsecond}, // a turn took 400 ms; two thirds of 217.5 ms, and a quarter more
 		{40 * ms, 9, 27 * ms},
 		{10 * ms, 0, 10 * ms},
 	} {
@@ -63,7 +63,7 @@ func TestRule5_PausesGoByThePaceOfTheQueue(t *testing.T) {
 	}
 }
 
-// Who has just come takes a turn to be as long as its ask took, within bounds.
+// A new waiter assumes that a turn lasts as long as its ask took, within bounds.
 func TestRule5_TheFirstPauseGoesByTheAsk(t *testing.T) {
 	const ms = time.Millisecond
 	for took, pauses := range map[time.Duration]time.Duration{0: 20 * ms, 3 * ms: 30 * ms, time.Second: 50 * ms} {
@@ -74,7 +74,7 @@ func TestRule5_TheFirstPauseGoesByTheAsk(t *testing.T) {
 	}
 }
 
-// Who is next polls when the turn of the holder is about to end, by the turn that it has seen, and then often.
+// The next waiter polls shortly before the holder's turn should end, going by the turn that it has seen, and then often.
 func TestRule5_TheNextWaiterPollsAsTheTurnEnds(t *testing.T) {
 	const ms = time.Millisecond
 	now := clock.Instant(1)

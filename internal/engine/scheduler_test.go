@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// releases counts what is given back.
+// releases is a store that counts releases.
 type releases struct {
 	*memstore.Store
 	n atomic.Int64
@@ -21,8 +21,8 @@ func (s *releases) Release(ctx context.Context, h store.Hold) error {
 	return s.Store.Release(ctx, h)
 }
 
-// The scheduler has found that MaxHold has passed, and its owner releases it before it
-// is ended: two operations on one hold never overlap.
+// The scheduler has found that MaxHold has passed, and the owner releases the hold
+// before the scheduler ends it: two operations on one hold never overlap.
 func TestMaxHold_AHoldIsReleasedOnce(t *testing.T) {
 	s := &releases{Store: memstore.New()}
 	l, err := Open(s, nil)
@@ -39,15 +39,15 @@ func TestMaxHold_AHoldIsReleasedOnce(t *testing.T) {
 		t.Fatal(last, why)
 	}
 	if tell := l.e.sched.end(h, l.e.now()); tell != nil {
-		t.Error("it is told to be over though its owner has released it")
+		t.Error("its end is reported although its owner has released it")
 	}
 	if err := h.give(true); err != nil {
 		t.Error(err)
 	}
-	if err := l.Close(); err != nil { // waits for what is under way
+	if err := l.Close(); err != nil { // waits for the release under way
 		t.Error(err)
 	}
 	if n := s.n.Load(); n != 1 {
-		t.Errorf("given back %d times", n)
+		t.Errorf("released %d times", n)
 	}
 }

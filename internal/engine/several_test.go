@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// Close may have found a hold before All took it from the scheduler, and look
-// at it when All gives it back. The race detector tells of what they share.
+// Close can find a hold before All takes it from the scheduler, and read it when
+// All releases it. The race detector finds unsafe sharing.
 func TestSettle_SharesAHoldWithClose(t *testing.T) {
 	e, err := newEngine(memstore.New(), nil)
 	if err != nil {
@@ -36,12 +36,12 @@ func TestSettle_SharesAHoldWithClose(t *testing.T) {
 	}
 	<-asked
 	if flight != nil && flight != borrowed || deadline == 0 {
-		t.Errorf("it is said to be under way, and not by All, or to have no deadline: %v", deadline)
+		t.Errorf("the hold is reported as under way, not as held by All, or without a deadline: %v", deadline)
 	}
 }
 
-// While All waits for the renewal under way, whoever gives the hold back waits for
-// All, and not for that renewal: two operations on one hold never overlap.
+// While All waits for the renewal under way, a release of the hold waits for All,
+// not for that renewal: two operations on one hold never overlap.
 func TestBorrow_AReturnWaitsForTheBorrower(t *testing.T) {
 	e, err := newEngine(memstore.New(), nil)
 	if err != nil {
@@ -72,10 +72,10 @@ func TestBorrow_AReturnWaitsForTheBorrower(t *testing.T) {
 	close(renewal)
 	<-has
 	if ended(flight) {
-		t.Error("it can be given back while All has it")
+		t.Error("it can be released while All has it")
 	}
 	close(borrowed)
 	if !ended(flight) {
-		t.Error("it cannot be given back though All is done")
+		t.Error("it cannot be released although All is done")
 	}
 }

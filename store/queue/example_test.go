@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// A store keeps a Queue for each name, and has each operation change it. It has no clock: the
-// time is passed in.
+// A store keeps a Queue for each name and applies each operation to it. A Queue has no clock:
+// the time is passed in.
 func Example() {
 	var q queue.Queue
 	now := queue.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))

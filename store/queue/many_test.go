@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// A thousand that wait for one name are granted by one release, in their order, each is woken, and all are shown.
+// One release grants a thousand waiters of one name, in order. Each is notified, and all are listed.
 func TestAThousandWaitersAreGrantedInOrder(t *testing.T) {
 	const n = 1000
 	var q queue.Queue
@@ -30,15 +30,15 @@ func TestAThousandWaitersAreGrantedInOrder(t *testing.T) {
 	}
 	change, err := q.Release(now, &store.Hold{Name: "n", ID: first.ID, Token: a.Token})
 	if err != nil || len(change.Woken) != n {
-		t.Fatalf("the release wakes %d, %v, want %d", len(change.Woken), err, n)
+		t.Fatalf("the release notifies %d, %v, want %d", len(change.Woken), err, n)
 	}
 	shown := q.State(now, "n").Entries
 	if len(shown) != n {
-		t.Fatalf("%d entries are shown, want %d", len(shown), n)
+		t.Fatalf("%d entries are listed, want %d", len(shown), n)
 	}
 	for i := range all {
 		if id, h, e := all[i].ID, change.Woken[i], shown[i]; h.ID != id || e.ID != id || !e.Granted || h.Token != e.Token || e.Token != a.Token+1+int64(i) {
-			t.Fatalf("waiter %d, %v: woken with %+v, shown as %+v", i, id, h, e)
+			t.Fatalf("waiter %d, %v: notified with %+v, listed as %+v", i, id, h, e)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The rule with one thing wrong fails a test of its own: what is large above all, for package storetest tries the rest on a
-// store.
+// The rule with one defect fails a test of its own. These are mainly defects with large numbers, as package storetest tries
+// the others on a store.
 func TestTheTestsCatchEachMutantOfTheRule(t *testing.T) {
 	t.Parallel()
 	const (

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// asked is whom a waiter has asked to give up, if it has just begun to ask or
-// says why in other words: all that hold the name and can hear it.
+// asked is the holders that a waiter has asked to give up, if it has just begun to
+// ask or has changed its reason: all that hold the name and can receive it.
 func (w *world) asked(before queue.Queue, self store.ID) (all []store.Notification) {
 	e, was := find(w.q, self), find(before, self)
 	if e == nil || e.Granted || e.GiveUp == nil || was != nil && was.Asks() == e.Asks() {
@@ -27,7 +27,7 @@ func (w *world) asked(before queue.Queue, self store.ID) (all []store.Notificati
 	return all
 }
 
-// asks is the reason of the first that waits and asks the holders to give up.
+// asks is the reason of the first waiter that asks the holders to give up.
 func (w *world) asks() string {
 	for i := range w.q.Entries {
 		if e := &w.q.Entries[i]; !e.Granted && e.GiveUp != nil {
@@ -57,8 +57,8 @@ func (w *world) ask(t *rapid.T) {
 		Block: rapid.SampledFrom([]int{0, 1, 4, 10, store.MaxBlock + 1}).Draw(t, "block"), GiveUp: rapid.SampledFrom(reasons).Draw(t, "give up"),
 		Owner: fmt.Sprint("owner ", w.came), MinHold: draw(t, "keep", 0, 0, 5, 30), LockDelay: draw(t, "delay", 0, 0, 5),
 	}}
-	// Whether it must be granted is known from the outside: what is in the
-	// way after the time that passed, and whether anybody still waits.
+	// Whether it must be granted follows from what still blocks after the time
+	// that passed, and from whether any claim still waits.
 	settled := w.settled()
 	held, least := int64(0), limit
 	waiting := false
@@ -82,7 +82,7 @@ func (w *world) ask(t *rapid.T) {
 	}
 	a := out.(store.Answer)
 	if want := !waiting && held+c.Weight <= least; a.Granted != want {
-		t.Fatalf("weight %d of %d, of which %d may be used, %d in the way, somebody waits %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
+		t.Fatalf("weight %d of %d, of which %d may be used, %d blocking, others wait %v: granted %v", c.Weight, limit, least, held, waiting, a.Granted)
 	}
 	if there := find(w.q, c.ID) != nil; there != (a.Granted || !c.Try) {
 		t.Fatalf("granted %v, try %v: it has an entry: %v", a.Granted, c.Try, there)
@@ -104,8 +104,8 @@ func (w *world) ask(t *rapid.T) {
 	w.reported(t, a, c.ID)
 }
 
-// told checks a refusal against who is ahead: of the own entry, or of all that
-// would come.
+// reported checks a refusal against the claims ahead: of the claim's own entry, or of a
+// new one.
 func (w *world) reported(t *rapid.T, a store.Answer, self store.ID) {
 	if a.Granted {
 		return
@@ -131,11 +131,11 @@ func (w *world) reported(t *rapid.T, a store.Answer, self store.ID) {
 		}
 	}
 	if want.Holding+want.Waiting == 0 || len(a.Holders) != min(want.Holding, store.MaxHolders) {
-		t.Fatalf("refused with %d holders told of %d, and %d waiting", len(a.Holders), want.Holding, want.Waiting)
+		t.Fatalf("refused with %d holders reported of %d, and %d waiting", len(a.Holders), want.Holding, want.Waiting)
 	}
 	for i, h := range a.Holders {
 		if e := entries[i]; h.ID != e.ID || h.Token != e.Token || h.Broken != e.Reason() {
-			t.Fatalf("holder %d told as %+v, it is %+v", i, h, e)
+			t.Fatalf("holder %d reported as %+v, it is %+v", i, h, e)
 		}
 	}
 	a.Holders = nil
@@ -174,12 +174,12 @@ func (w *world) again(t *rapid.T) {
 	w.reported(t, a, c.ID)
 }
 
-// pushed checks that a renewal or a repeated ask pushed the expiry so far, and
-// not back.
+// pushed checks that a renewal or a repeated ask moved the expiry as far as it
+// should, and not back.
 func (w *world) pushed(t *rapid.T, c *claimed, was queue.Entry, by time.Duration) {
 	e := find(w.q, c.ID)
 	if e == nil || e.Expires != max(was.Expires, w.now.Clock+by.Microseconds()) && !(e.Granted && !was.Granted) {
-		t.Fatalf("pushed by %v at %d from %+v to %+v", by, w.now.Clock, was, e)
+		t.Fatalf("moved by %v at %d from %+v to %+v", by, w.now.Clock, was, e)
 	}
 }
 
@@ -199,15 +199,15 @@ func (w *world) withdraw(t *rapid.T) {
 	}
 }
 
-// poll checks that Poll and State change nothing, and that Poll is what Ask
-// then says.
+// poll checks that Poll and State change nothing, and that Poll answers what Ask
+// then answers.
 func (w *world) poll(t *rapid.T) {
 	c := w.pick(t)
 	before := clone(w.q)
 	poll, pollErr := w.q.Poll(w.now, "n", &c.Claim)
 	w.q.State(w.now, "n")
 	if !reflect.DeepEqual(before, clone(w.q)) {
-		t.Fatalf("looking changed it from\n%+v\nto\n%+v", before, w.q)
+		t.Fatalf("a read changed it from\n%+v\nto\n%+v", before, w.q)
 	}
 	ask, _, askErr := before.Ask(w.now, "n", &c.Claim)
 	if !reflect.DeepEqual(pollErr, askErr) || poll.Granted != ask.Granted || poll.Until != ask.Until ||
@@ -215,6 +215,6 @@ func (w *world) poll(t *rapid.T) {
 		t.Fatalf("poll %+v, %v\nask %+v, %v", poll, pollErr, ask, askErr)
 	}
 	if poll.Last > w.q.Last || poll.Token > w.q.Last {
-		t.Fatalf("poll tells a token that was not drawn: %+v", poll)
+		t.Fatalf("the poll has a token that was not drawn: %+v", poll)
 	}
 }

@@ -58,7 +58,7 @@ func (w *world) renew(t *rapid.T) {
 		t.Fatalf("renewed by %+v from %+v to %+v", h, was, e)
 	}
 	if r := out.(store.Renewal); r.TTL != h.TTL || r.Weight != int64(e.Weight) || r.Want != int64(e.Want) || r.UpgradeToken != e.UpgradeToken || r.GiveUp != w.asks() {
-		t.Fatalf("told %+v of %+v", r, e)
+		t.Fatalf("answered %+v for %+v", r, e)
 	}
 }
 
@@ -70,7 +70,7 @@ func (w *world) used(t *rapid.T, c *claimed) int64 {
 	return c.token + int64(rapid.IntRange(-1, c.Tokens()).Draw(t, "used"))
 }
 
-// change is of the weight: an upgrade or a way back, the next or an older one.
+// change changes the weight: an upgrade or a downgrade, the next turn or an older one.
 func (w *world) change(t *rapid.T) {
 	c := w.pick(t)
 	if c.Weight != store.Upgradeable {
@@ -119,7 +119,7 @@ func (w *world) change(t *rapid.T) {
 	if alone && want.Want > want.Weight {
 		want.Weight = want.Want
 		if e.UpgradeToken == was.UpgradeToken {
-			t.Fatalf("nobody is in the way of an upgrade that is not granted: %+v", e)
+			t.Fatalf("nothing blocks an upgrade that is not granted: %+v", e)
 		}
 	}
 	if !reflect.DeepEqual(*e, want) {
@@ -131,11 +131,11 @@ func (w *world) change(t *rapid.T) {
 		Holding: a.Holding, Holders: a.Holders, Until: a.Until,
 	}
 	if !reflect.DeepEqual(a, reported) || !a.Granted && e.Want > e.Weight && (a.Holding == 0 || a.Until == 0 || a.Holders[0].ID == c.ID) {
-		t.Fatalf("told %+v of %+v", a, e)
+		t.Fatalf("answered %+v for %+v", a, e)
 	}
 }
 
-// adopt lets the hold go on under another id.
+// adopt continues the hold under another id.
 func (w *world) adopt(t *rapid.T) {
 	c := w.pick(t)
 	id := store.Process{byte(rapid.IntRange(0, 2).Draw(t, "process"))}.NewID()
@@ -160,7 +160,7 @@ func (w *world) adopt(t *rapid.T) {
 		t.Fatalf("renewal of %+v under another id: %v", was, err)
 	}
 	if find(w.q, c.ID) != nil {
-		t.Fatalf("the old id is there still: %+v", w.q)
+		t.Fatalf("the old id is still there: %+v", w.q)
 	}
 	next := *c // the old one stays among those picked, and is lost
 	next.ID = id
@@ -189,18 +189,18 @@ func (w *world) release(t *rapid.T) {
 	good = good && !taken
 	used := w.used(t, c)
 	if used < token || !good {
-		// Nothing is given back: any of the block may have been used.
+		// No token is returned: any of the block may have been used.
 	} else if last := token + int64(was.N) - 1; used < last && w.q.Last == last {
 		w.most = used
 	}
-	// A repeated release is lost, so do is told of no repetition by itself.
+	// A repeated release is lost, and changes nothing, as do checks.
 	_, err := w.do(t, c.ID, func(q *queue.Queue) (any, queue.Change, error) {
 		change, err := q.Release(w.now, &store.Hold{Name: "n", ID: c.ID, Token: token, Used: used})
 		return nil, change, err
 	})
 	if !good {
 		if w.lost(t, err, "release"); taken && find(w.q, c.ID) != nil {
-			t.Fatalf("freed and given back, and there is %+v", w.q)
+			t.Fatalf("freed and released, and there is %+v", w.q)
 		}
 		return
 	}
@@ -210,12 +210,12 @@ func (w *world) release(t *rapid.T) {
 	w.gone(t, c, was.Since+was.MinHold > w.now.Clock)
 }
 
-// gone checks that an entry was given back: out of the queue, or in the way for
-// its minimum hold alone.
+// gone checks that an entry was released: removed from the queue, or blocking only
+// for its minimum hold.
 func (w *world) gone(t *rapid.T, c *claimed, kept bool) {
 	e := find(w.q, c.ID)
 	if (e != nil) != kept || e != nil && (e.Expires > w.now.Clock || !e.Shown) {
-		t.Fatalf("given back, and to be kept %v: the entry is %+v", kept, e)
+		t.Fatalf("released, and to be kept %v: the entry is %+v", kept, e)
 	}
 }
 
@@ -257,7 +257,7 @@ func (w *world) breaking(t *rapid.T) {
 	}
 }
 
-// death ends what a process has.
+// death ends all entries of a process.
 func (w *world) death(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "seldom") > 0 {
 		t.Skip()

@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// TestProperties plays random operations on one name, and checks after each
-// what the rule promises of any history.
+// TestProperties applies random operations to one name, and checks after each what
+// the rule promises for every history.
 func TestProperties(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("4000"); err != nil { // they are quick
 			t.Fatal(err)
 		}
 	}
-	// The mutants fail beside each other, and a file that one leaves would be tried by the next: the seed is printed anyway.
+	// The mutants run side by side, and one would try the file that another left. The seed is printed anyway.
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// A world is one name, and what is known of each claim from its answers alone.
+// A world is one name, and what the answers alone say of each claim.
 type world struct {
 	t     *rapid.T
 	q     queue.Queue
@@ -60,7 +60,7 @@ type world struct {
 	renamed map[store.ID]store.ID // by the operation under way: new to old
 }
 
-// A claimed is a claim and what its owner knows.
+// A claimed is a claim, and what its owner knows of it.
 type claimed struct {
 	store.Claim
 	token int64
@@ -84,7 +84,7 @@ func draw(t *rapid.T, label string, few ...int) time.Duration {
 	return us(rapid.SampledFrom(few).Draw(t, label))
 }
 
-// do runs an operation, and checks what is so of all of them.
+// do runs an operation, and checks what is true after every operation.
 func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue.Change, error)) (any, error) {
 	before := clone(w.q)
 	out, change, err := act(&w.q)
@@ -92,7 +92,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	if same := reflect.DeepEqual(normal(before), normal(w.q)); !same && !change.Wrote {
 		t.Fatalf("it changed the queue and does not say so:\n%+v\n%+v", before, w.q)
 	} else if a, asked := out.(store.Answer); same && change.Wrote && (err != nil || asked && !a.Granted && find(w.q, self) == nil) {
-		t.Fatalf("lost, or a refused try: it says that it changed the queue, and did not: %+v", w.q)
+		t.Fatalf("lost, or a refused try: it reports a change of the queue, and made none: %+v", w.q)
 	}
 
 	// Tokens are drawn when something is granted, and always larger than any
@@ -134,7 +134,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 		case was != nil && e.Weight > was.Weight:
 			t.Fatalf("more weight and no upgrade token: %+v, %+v", was, e)
 		}
-		// Nobody moves another's expiry, or takes part of its claim.
+		// No operation moves another's expiry, or takes part of its claim.
 		if was != nil && !mine {
 			same := *was
 			same.Granted, same.Since, same.Token, same.N = e.Granted, e.Since, e.Token, max(was.N, 1)
@@ -142,7 +142,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 				same.Weight, same.UpgradeToken = e.Weight, e.UpgradeToken
 			}
 			if e.Granted {
-				same.GiveUp = nil // it has what it waited for
+				same.GiveUp = nil // it was granted what it waited for
 			}
 			if !reflect.DeepEqual(*e, same) {
 				t.Fatalf("another's entry went from %+v to %+v", was, e)
@@ -152,7 +152,7 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 	for i := range before.Entries {
 		was := &before.Entries[i]
 		if gone := find(w.q, was.ID) == nil; gone && was.ID != self && end(was) > w.now.Clock {
-			t.Fatalf("it ends at %d, and is gone at %d: %+v", end(was), w.now.Clock, was)
+			t.Fatalf("it ends at %d, and is removed at %d: %+v", end(was), w.now.Clock, was)
 		}
 	}
 	notifications = append(notifications, w.asked(before, self)...)
@@ -166,22 +166,22 @@ func (w *world) do(t *rapid.T, self store.ID, act func(*queue.Queue) (any, queue
 		t.Fatalf("the newest token is %d, and %d was drawn", drawn, w.most)
 	}
 
-	// The same again, at the same moment, changes nothing more and wakes nobody;
-	// except that an id which was lost and is forgotten would be a new claim,
-	// which is why an engine never uses it again.
+	// Repeated at the same moment, the operation changes nothing more and notifies
+	// nobody. The exception: an id that was lost and is forgotten would be a new claim,
+	// so an engine never uses it again.
 	if errors.Is(err, store.ErrLost) && find(before, self) != nil && find(w.q, self) == nil {
 		return out, err
 	}
 	twice := clone(w.q)
 	_, change, _ = act(&twice)
 	if !reflect.DeepEqual(normal(twice), normal(w.q)) || len(change.Woken) > 0 {
-		t.Fatalf("repeated, it changes the queue again:\n%+v\n%+v\nhints %+v", w.q, twice, change.Woken)
+		t.Fatalf("repeated, it changes the queue again:\n%+v\n%+v\nnotifications %+v", w.q, twice, change.Woken)
 	}
 	return out, err
 }
 
-// settled is the queue after what a release of nothing does to it: it drops
-// what is over and gives room.
+// settled is the queue after a release of nothing: ended entries are dropped, and
+// what then fits is granted.
 func (w *world) settled() queue.Queue {
 	q := clone(w.q)
 	q.Release(w.now, &store.Hold{Name: "n"})
@@ -216,7 +216,7 @@ func (w *world) time(t *rapid.T) {
 	w.now.Wall += d
 }
 
-// check is what holds at all times, once what is over has been dropped.
+// check checks what is always true, once ended entries have been dropped.
 func (w *world) check(t *rapid.T) {
 	q := w.settled()
 	held, least := int64(0), int32(store.Full)
@@ -225,7 +225,7 @@ func (w *world) check(t *rapid.T) {
 	for i := range q.Entries {
 		e := &q.Entries[i]
 		if end(e) <= w.now.Clock {
-			t.Fatalf("it is over since %d, and still there at %d: %+v", end(e), w.now.Clock, e)
+			t.Fatalf("it has ended at %d, and is still there at %d: %+v", end(e), w.now.Clock, e)
 		}
 		if n := count(q, e.ID); n != 1 {
 			t.Fatalf("%d entries of one id", n)
@@ -263,19 +263,19 @@ func (w *world) check(t *rapid.T) {
 		}
 	}
 	if held > int64(least) {
-		t.Fatalf("%d granted where one counts on %d at most: %+v", held, least, q.Entries)
+		t.Fatalf("%d granted where one holder has a total of %d: %+v", held, least, q.Entries)
 	}
 	if upgrading && held == store.Upgradeable {
-		t.Fatalf("nobody is in the way of an upgrade that is pending: %+v", q.Entries)
+		t.Fatalf("nothing blocks a pending upgrade: %+v", q.Entries)
 	}
 	if waits != nil && !upgrading && held+int64(waits.Weight) <= int64(min(least, waits.Limit)) {
-		t.Fatalf("it fits and waits: %+v beside %d", waits, held)
+		t.Fatalf("it would fit, but waits: %+v beside %d", waits, held)
 	}
 }
 
-// end is when an entry is out of the way, said once more: a position at its
+// end is when an entry stops blocking, computed independently: a position at its
 // expiry; a hold when its lock delay after the expiry, and its minimum hold if
-// its token was ever shown, are both over.
+// its token was ever shown, have both ended.
 func end(e *queue.Entry) int64 {
 	switch {
 	case !e.Granted:
@@ -287,7 +287,7 @@ func end(e *queue.Entry) int64 {
 }
 
 // leaveAll checks that nothing is left once all have left and every minimum
-// hold and delay is over.
+// hold and delay has ended.
 func (w *world) leaveAll() {
 	for _, id := range w.ids {
 		w.q.Release(w.now, &store.Hold{Name: "n", ID: id})
@@ -300,7 +300,7 @@ func (w *world) leaveAll() {
 	}
 	w.now.Clock += 1000 + 3*large[len(large)-1].Microseconds()
 	if q := w.settled(); len(q.Entries) != 0 {
-		w.t.Fatalf("all have left and all is over, and there is %+v", q.Entries)
+		w.t.Fatalf("all have left and all has ended, and there is %+v", q.Entries)
 	}
 }
 
@@ -327,7 +327,7 @@ func clone(q queue.Queue) queue.Queue {
 	return q
 }
 
-// normal is the queue without what means nothing when it is empty.
+// normal is the queue without empty fields that mean nothing.
 func normal(q queue.Queue) queue.Queue {
 	if len(q.Entries) == 0 {
 		q.Entries = nil
@@ -335,10 +335,10 @@ func normal(q queue.Queue) queue.Queue {
 	return q
 }
 
-// freed reports whether a hold was broken with now, said once more.
+// freed reports whether a hold was broken with now, computed independently.
 func freed(e *queue.Entry) bool { return e.Broken != nil && (*e.Broken)[0] == 1 }
 
-// counted is the entries that can be in the way.
+// counted is the entries that can block.
 func counted(all []queue.Entry) (some []queue.Entry) {
 	for i := range all {
 		if !freed(&all[i]) {

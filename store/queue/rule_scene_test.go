@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// A scene is one name, and who has come to it.
+// A scene is one name and its claims.
 type scene struct {
 	q      queue.Queue
 	ids    map[string]store.ID
@@ -23,7 +23,7 @@ type scene struct {
 	turns  map[string]int32
 }
 
-// do plays one line and says what came of it.
+// do applies one line and returns the outcome.
 func (s *scene) do(t *testing.T, at, who, what string) string {
 	t.Helper()
 	if what == "" {
@@ -138,8 +138,8 @@ func (s *scene) do(t *testing.T, at, who, what string) string {
 	return result
 }
 
-// parse reads what is done: a verb, or a claim, and durations in seconds; more
-// is what else is told.
+// parse reads the operation: a verb, or a claim, and durations in seconds; more is
+// what else the line says.
 func (s *scene) parse(t *testing.T, what string) (verb string, c store.Claim, more map[string]string) {
 	t.Helper()
 	c = store.Claim{Name: "n", Limit: store.Full, TTL: 30 * time.Second, PositionTTL: 10 * time.Second}

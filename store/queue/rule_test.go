@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The rule, by example. A line is: seconds | who | what | what comes of it,
-// with those that it wakes. A TTL is 30 s and a position 10 s unless told.
+// The rule, by example. A line is: seconds | claim | operation | outcome, with the
+// claims that it notifies. A TTL is 30 s and a position 10 s unless the line says otherwise.
 var examples = []struct{ promise, story string }{
 	{"one at a time, in the order they came", `
 		0 | a | write         | granted

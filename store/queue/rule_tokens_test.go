@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// numbers plays operations on one name at one moment each, and says what tokens
-// come of them.
+// numbers applies operations to one name, each at a moment of its own, and returns
+// the tokens.
 type numbers struct {
 	t   *testing.T
 	q   queue.Queue
@@ -46,8 +46,8 @@ func (n *numbers) check(what string, have, want any) {
 	}
 }
 
-// A block is drawn where all of the name is granted, by whoever grants it, and
-// what of it was not used is given back if nothing was drawn since.
+// A grant of the whole name draws a block, whichever operation grants. Unused tokens
+// are returned if nothing was drawn since.
 func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	c, a := n.ask(store.Full, 10)
@@ -83,8 +83,7 @@ func TestABlockIsDrawnAtTheGrantAndCountedBack(t *testing.T) {
 	n.check("only the first was used", n.q.Last, a.Token)
 }
 
-// A position that was kept before blocks were drawn says that none are to be: one
-// token it is.
+// A position from a version without blocks asks for none, so it gets one token.
 func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	c, a := n.ask(store.Full, 1)
@@ -97,8 +96,8 @@ func TestAPositionOfAnOlderVersionIsGrantedOneToken(t *testing.T) {
 	n.check("the newest", a.Last, int64(1001))
 }
 
-// A renewal tells the newest token used, and a late copy of one does not take
-// it back.
+// A renewal reports the newest used token, and a late copy of a renewal does not
+// undo that.
 func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	c, a := n.ask(store.Full, 10)
@@ -119,8 +118,8 @@ func TestTheNewestTokenUsedIsShownAndNeverGoesBack(t *testing.T) {
 	n.check("the note, not told", n.q.State(n.now, "n").Entries[0].Owner.Note, "note 1009")
 }
 
-// An upgrade draws a token of its own, larger than all before; the token of the
-// grant stays what the hold is known by, and a way back keeps the newest.
+// An upgrade draws a token of its own, larger than all before. The token of the
+// grant still identifies the hold, and a downgrade keeps the newest token.
 func TestAnUpgradeDrawsAnUpgradeTokenAndKeepsTheToken(t *testing.T) {
 	n := &numbers{t: t, now: queue.Time{Wall: 1000}}
 	u, a := n.ask(store.Upgradeable, 10)

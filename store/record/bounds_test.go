@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// stored is the record of the name and its inbox, as they are on the server.
+// stored is the record of the name and its inbox on the server.
 func (p *process) stored() record.Record {
 	p.t.Helper()
 	r, err := p.client.Load(p.t.Context(), at)
@@ -33,8 +33,8 @@ func (p *process) changes(h store.Hold, i int) {
 	}
 }
 
-// Nobody comes to the name. It is settled if it was not written for a day, and not before: a process that
-// lives writes none of its names for weeks.
+// No process uses the name. It is settled only after a day without a write: a living
+// process may not write its names for weeks.
 func TestACrashedHoldersEntryIsRemovedWithoutAnyClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,12 +53,12 @@ func TestACrashedHoldersEntryIsRemovedWithoutAnyClaim(t *testing.T) {
 		q.SweepForTest()
 		until(t, "what it left is gone", func() bool { return record.EntriesForTest(q.stored().Data) == 0 })
 		if r := alive.renews(other); r.Err != nil {
-			t.Fatalf("the hold of one that lives: %v", r.Err)
+			t.Fatalf("the hold of a living process: %v", r.Err)
 		}
 	})
 }
 
-// sweeps returns when a sweep that was begun now has listed the names.
+// sweeps starts a sweep, and returns when it has listed the names.
 func (p *process) sweeps() {
 	p.t.Helper()
 	listed := make(chan struct{}, 1)
@@ -80,7 +80,7 @@ func (p *process) sweeps() {
 	p.client.Fates(nil)
 }
 
-// A record has a size that no server takes more of. Who does not fit in is told, and all others go on.
+// Servers bound the size of a record. A claim that does not fit gets an error, and all others continue.
 func TestAnAskThatExceedsTheRecordSizeSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAnAskThatExceedsTheRecordSizeSaysSo(t *testing.T) {
 				break
 			}
 			if waits = append(waits, c); a.Granted || len(waits) > most/100 {
-				t.Fatalf("%d wait, and the last is told %+v", len(waits), a)
+				t.Fatalf("%d wait, and the last got %+v", len(waits), a)
 			}
 		}
 		if len(waits) < 3 {
@@ -112,11 +112,11 @@ func TestAnAskThatExceedsTheRecordSizeSaysSo(t *testing.T) {
 			t.Fatalf("another's ask: %v", err)
 		}
 		late.givesUp(c)
-		q.waits(waits[0])            // who is in keeps its place
+		q.waits(waits[0])            // a waiter keeps its position
 		p.releases(h)                // and makes room
-		late.waits(late.claim(wide)) // though it remembers the record as it was
+		late.waits(late.claim(wide)) // although it remembers the old record
 		if a := q.ask(waits[0]); !a.Granted {
-			t.Fatalf("the first who waits: %+v", a)
+			t.Fatalf("the first waiter: %+v", a)
 		}
 		if n := len(q.stored().Data); n > most {
 			t.Fatalf("the record has %d bytes", n)
@@ -124,7 +124,7 @@ func TestAnAskThatExceedsTheRecordSizeSaysSo(t *testing.T) {
 	})
 }
 
-// Who joins conflicts with nobody, so a crowd may leave more notes than fit in. That keeps nobody from giving back.
+// Joins do not conflict, so a crowd can leave more notes than fit into the record. Releases still work.
 func TestNotesThatExceedTheRecordSizeStayInTheInbox(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestNotesThatExceedTheRecordSizeStayInTheInbox(t *testing.T) {
 			crowd = append(crowd, start(t, m, false))
 			crowd[len(crowd)-1].givesUpWaiting()
 		}
-		p.changes(h, 1) // what they remember is not the newest any more
+		p.changes(h, 1) // the record that they remember is old
 		for _, one := range crowd {
 			one.joinsAndHangs(false)
 		}
@@ -146,7 +146,7 @@ func TestNotesThatExceedTheRecordSizeStayInTheInbox(t *testing.T) {
 		}
 		p.releases(h)
 		r, in := q.stored(), 0
-		until(t, "some are taken in", func() bool { // by who gave back, once it was answered
+		until(t, "some are taken in", func() bool { // by the releaser, after its release was answered
 			r = q.stored()
 			in = record.EntriesForTest(r.Data)
 			return in > 0
@@ -157,24 +157,24 @@ func TestNotesThatExceedTheRecordSizeStayInTheInbox(t *testing.T) {
 	})
 }
 
-// Each session whose notes were taken in leaves a mark, for as long as it lives. Who writes
-// asks for some of those of others, once they are many.
+// Each session whose notes were taken in has a mark, as long as it lives. Once there are
+// many marks, a writer checks the sessions of some.
 func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // in which none of the sessions runs out meanwhile
+	synctest.Test(t, func(t *testing.T) { // in which none of the sessions expires meanwhile
 		m := recordtest.NewMemory(recordtest.Options{Void: record.VoidByMark, Apart: true})
 		p, q, next := start(t, m, false), start(t, m, false), start(t, m, false)
 		h := p.takes(p.claim())
 		const many = 100
 		for i := range many {
 			q.givesUpWaiting()                                                       // so that it knows the record
-			p.changes(h, i)                                                          // as it is no more
+			p.changes(h, i)                                                          // which has changed since
 			c := q.claim(lasting(5*time.Second + time.Duration(i)*time.Millisecond)) // another session
 			q.waits(c)
 			q.givesUp(c)
 		}
 		if n := record.MarksForTest(next.stored().Data); n < many {
-			t.Fatalf("%d marks of %d sessions that live", n, many)
+			t.Fatalf("%d marks of %d living sessions", n, many)
 		}
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
@@ -183,13 +183,13 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 			p.changes(h, many+i)
 		}
 		if n := record.MarksForTest(next.stored().Data); n > 70 {
-			t.Fatalf("%d marks of sessions that have ended", n)
+			t.Fatalf("%d marks of ended sessions", n)
 		}
 	})
 }
 
-// A note whose owner has gone while it rested among others is taken in by it all the same: at
-// any time later it would be behind those who came after it.
+// A claim gives up while its note waits among others. The note is still taken in: later
+// it would be behind claims that came after it.
 func TestAnAbandonedNoteIsStillTakenIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestAnAbandonedNoteIsStillTakenIn(t *testing.T) {
 		last.client.Fates(func(r recordtest.Request) recordtest.Fate {
 			switch {
 			case r.Op != recordtest.OpLoad && r.Op != recordtest.OpSwap || gone:
-			case joined: // it insists
+			case joined: // it reads or writes again
 				gone = true
 				cancel()
 				return recordtest.Lost

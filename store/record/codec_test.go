@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// full is a record with all that one can have.
+// full is a record with every field set.
 func full(now queue.Time) *view {
 	why, asks := "why", "asks"
 	p := store.NewProcess()
@@ -39,9 +39,9 @@ func TestARecordComesBackAsItWasWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := v.q
-	want.Entries[1].MinHold, want.Entries[2].MinHold = 0, 7 // that of the second is a session's
+	want.Entries[1].MinHold, want.Entries[2].MinHold = 0, 7 // the second entry is in a session
 	if !reflect.DeepEqual(back.q, want) || !reflect.DeepEqual(back.in, v.in) || !reflect.DeepEqual(back.kept, v.kept) || !reflect.DeepEqual(back.marks, v.marks) {
-		t.Fatalf("it has come back as\n%+v\nwant\n%+v", back, v)
+		t.Fatalf("it is decoded as\n%+v\nwant\n%+v", back, v)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestTheClockIsNotBehindWhatIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.now.Clock < v.now.Clock-1 {
-		t.Fatalf("the clock is %d behind an instant that is stored", v.now.Clock-1-back.now.Clock)
+		t.Fatalf("the clock is %d behind a stored instant", v.now.Clock-1-back.now.Clock)
 	}
 }
 
@@ -93,13 +93,13 @@ func TestTheClockIsNotAheadOfTheServer(t *testing.T) {
 	const now = 1_700_000_000_000_000
 	heard := store.Now()
 	s.hear(now, heard)
-	s.hear(now-5_000_000, store.Now()) // a slower reply tells less
+	s.hear(now-5_000_000, store.Now()) // a slower reply is less exact
 	if have := s.present().Clock; have < now || have > now+store.Now().Sub(heard).Microseconds() {
-		t.Fatalf("the clock is %d µs ahead of what the server can show", have-now)
+		t.Fatalf("the clock is %d µs ahead of the server's latest possible time", have-now)
 	}
 }
 
-// Law 5: the clock of this host drifts, and that of the server is set.
+// Law 5: this host's clock drifts, and the server's clock is set.
 func TestTheClockFollowsTheServerBack(t *testing.T) {
 	t.Parallel()
 	s := &records{}

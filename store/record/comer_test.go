@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// coming is a first ask of who waits if it is refused.
+// coming is the first ask of a claim that will wait if it is refused.
 func coming(c *store.Claim) { c.Try, c.Waits = true, true }
 
 func count(all []recordtest.Op, op recordtest.Op) (n int) {
@@ -22,7 +22,7 @@ func count(all []recordtest.Op, op recordtest.Op) (n int) {
 	return n
 }
 
-// begins has the process have its sessions.
+// begins lets the process begin its sessions.
 func (p *process) begins() {
 	p.t.Helper()
 	h, c := p.takes(p.claim(named("another"))), p.claim(named("another"))
@@ -31,7 +31,7 @@ func (p *process) begins() {
 	p.releases(h)
 }
 
-// A hold of its own lasts for its whole TTL from the grant on, whether its owner would have waited or not.
+// A granted hold lasts for its whole TTL, whether its owner would have waited or not.
 func TestAnImmediateGrantLastsForItsWholeTTL(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestAnImmediateGrantLastsForItsWholeTTL(t *testing.T) {
 	})
 }
 
-// Whether the holders live asks the ask that follows.
+// The first ask does not check whether the holders are alive; the following ask does.
 func TestAClaimChecksTheHoldersOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,23 +74,23 @@ func TestAWatchedSessionIsNotWatchedAgain(t *testing.T) {
 		sent := p.sends(func() {
 			p.waits(c)
 			synctest.Wait()
-			r.givesUp(ahead) // so the holder is ahead, and is told to be
+			r.givesUp(ahead) // so the holder is ahead, and is reported as such
 			time.Sleep(100 * time.Millisecond)
 			synctest.Wait()
 		})
 		if n := count(sent, recordtest.OpAwait); n != 2 {
-			t.Errorf("%d sessions are watched, want that of each who was ahead: %v", n, sent)
+			t.Errorf("%d sessions are watched, want that of each claim that was ahead: %v", n, sent)
 		}
-		p.waits(c) // it is ahead still, and stays watched
+		p.waits(c) // the holder is still ahead, and stays watched
 		m.Lapse(q.SessionForTest(h.TTL))
 		time.Sleep(100 * time.Millisecond)
 		if !p.heard(c.ID) {
-			t.Error("the end of what was ahead is not heard")
+			t.Error("the end of the session ahead is not reported")
 		}
 	})
 }
 
-// Who comes to a crowd leaves its note at once: it would lose the race.
+// A claim that joins a crowd leaves its note at once, as it would lose the race.
 func TestAClaimOnACrowdedNameSendsNoSwap(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,12 +107,12 @@ func TestAClaimOnACrowdedNameSendsNoSwap(t *testing.T) {
 		p := start(t, m, true)
 		p.begins()
 		p.waits(p.claim(coming))
-		// The note is taken in by who gives back, so the ask waits for that.
+		// The releaser takes the note in, so the ask waits for that.
 		time.AfterFunc(time.Millisecond, func() { q.releases(h) })
 		if sent := p.sends(func() { p.ask(p.claim()) }); len(sent) == 0 || sent[0] != recordtest.OpJoin {
 			t.Errorf("it sends %v, want a note first", sent)
 		}
-		// Once the crowd may have gone it may be first.
+		// Once the crowd may have left, the claim can be first.
 		c := p.claim()
 		p.waits(c)
 		p.givesUp(c)
@@ -128,7 +128,7 @@ func TestAClaimOnACrowdedNameSendsNoSwap(t *testing.T) {
 	})
 }
 
-// Law 4. Those ahead are told as they were a second ago at most, though the note serves for a reading.
+// Law 4. The reported claims ahead are at most a second old, although the note replaces a read.
 func TestTheReportedQueueIsASecondOldAtMost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -154,14 +154,14 @@ func TestTheReportedQueueIsASecondOldAtMost(t *testing.T) {
 			all[i].givesUp(claims[i])
 		}
 		time.Sleep(2 * time.Second)
-		time.AfterFunc(10*time.Microsecond, func() { q.renews(store.Hold{Name: h.Name, ID: h.ID, Token: h.Token, TTL: h.TTL, Owner: "another"}) }) // it takes in what is noted
+		time.AfterFunc(10*time.Microsecond, func() { q.renews(store.Hold{Name: h.Name, ID: h.ID, Token: h.Token, TTL: h.TTL, Owner: "another"}) }) // it takes in the notes
 		if a := p.ask(p.claim()); a.Waiting > 0 {
-			t.Errorf("%d are told to be ahead, of whom all have gone", a.Waiting)
+			t.Errorf("%d are reported as ahead, but all have left", a.Waiting)
 		}
 	})
 }
 
-// A note is refused where its session was called since: it is not left again and again.
+// A note is refused if its session was called since. It is not left again and again.
 func TestARefusedNoteIsWrittenToTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestARefusedNoteIsWrittenToTheRecord(t *testing.T) {
 	})
 }
 
-// A server that reports no end of a session has one notification for whoever is next: so it is to live.
+// If a server reports no ends of sessions, a notification goes only to the next claim. So that claim must be alive.
 func TestAReleaseSkipsTheDead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,21 +12,21 @@ import (
 )
 
 // crowdCosts is the most requests that a lock in a crowd of 100 may cost: begin two sessions, listen, try, join, watch,
-// give back on what is not the newest any more, and again, and what is read meanwhile. It was measured as 10 to 14, and it varies by one.
+// release on an old record, and again, and the reads in between. It was measured as 10 to 14, and it varies by one.
 const crowdCosts = 17
 
-// quietCosts is crowdCosts where nobody is notified: each polls, some two or three times. It was measured as 9 to 11.
+// quietCosts is crowdCosts without notifications: each claim polls, some two or three times. It was measured as 9 to 11.
 const quietCosts = 13
 
 // A busy server does one request after another, each in crowdTurn, and is crowdTrip away. Time
-// passes only where somebody waits, so how fast this machine is makes no difference.
+// passes only while all goroutines wait, so the speed of this machine does not matter.
 const (
 	crowdTurn = 50 * time.Microsecond
 	crowdTrip = time.Millisecond
 )
 
-// Many processes come at once for one name. What each costs the server does not grow with how many
-// they are.
+// Many processes claim one name at once. The requests for each do not grow with their
+// number.
 func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
@@ -73,7 +73,7 @@ type peeking struct {
 	record.Peeker
 }
 
-// A told client counts the swaps by what came of them.
+// A reported client counts the swaps by outcome.
 type reported struct {
 	*recordtest.Client
 	counts *recordtest.Counts

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// A definite error says that this request has done nothing. What was done before has to go all the same.
+// A definite error says that this request has done nothing. The effects of earlier requests must still be undone.
 
-// denying is a backend that a user may not use for a while, but for its sessions: they have a connection that was made before.
+// denying is a backend that for a while refuses its user everything except sessions, which have an older connection.
 type denying struct {
 	*recordtest.Client
 	denies *atomic.Bool
@@ -35,7 +35,7 @@ func (b denying) Swap(ctx context.Context, s *record.Swap) (record.Outcome, erro
 	return b.Client.Swap(ctx, s)
 }
 
-// startDenied starts a process that can be denied, and holds something all the time.
+// startDenied starts a process that can be denied, and that holds a name all the time.
 func startDenied(t *testing.T, m *recordtest.Memory) (*process, *atomic.Bool) {
 	t.Helper()
 	c, denies := m.Client(), new(atomic.Bool)
@@ -98,7 +98,7 @@ func (p *process) isDenied(c store.Claim, denies *atomic.Bool) {
 	}
 }
 
-// A hold stays what it is.
+// A hold stays as it is.
 func TestAHoldThatIsAskedForAndDeniedStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestAHoldThatIsAskedForAndDeniedStays(t *testing.T) {
 	})
 }
 
-// A process that knows nothing of a name leaves a note with its first ask, and is told that the name is of another kind.
+// A process that does not know a name leaves a note with its first ask, and gets the error that the name is of another kind.
 func TestAFirstAskThatMismatchesLeavesNoNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,13 +121,13 @@ func TestAFirstAskThatMismatchesLeavesNoNote(t *testing.T) {
 		q, last := start(t, m, false), start(t, m, false)
 		h := q.takes(q.claim())
 		var crowd []*process
-		for range 2*record.MaxNotes + 8 { // so that two readings do not show all
+		for range 2*record.MaxNotes + 8 { // so that two reads do not return all
 			p := start(t, m, false)
 			p.givesUp(p.claim()) // so that it knows the name
 			p.givesUpWaiting()
 			crowd = append(crowd, p)
 		}
-		q.writes(h) // what all of them remember is old now
+		q.writes(h) // the record that all of them remember is old now
 		for _, p := range crowd {
 			p.joinsAndHangs(false)
 		}
@@ -136,7 +136,7 @@ func TestAFirstAskThatMismatchesLeavesNoNote(t *testing.T) {
 		if a, err := last.Ask(t.Context(), c); !errors.Is(err, store.ErrMismatch) {
 			t.Fatalf("%+v, %v, want a mismatch", a, err)
 		}
-		for _, p := range append(crowd, q) { // they are gone, and so is what they left
+		for _, p := range append(crowd, q) { // they have left, and so have their notes
 			p.client.Cut()
 			m.Lapse(p.Sessions()...)
 		}
@@ -148,7 +148,7 @@ func TestAFirstAskThatMismatchesLeavesNoNote(t *testing.T) {
 	})
 }
 
-// waitsElsewhere waits for another name once, so that the process has a session for that and a clock.
+// waitsElsewhere waits for another name once, so that the process has a session for waiters and a clock.
 func (p *process) waitsElsewhere() {
 	p.t.Helper()
 	named := func(c *store.Claim) { c.Name = "elsewhere" }

@@ -10,7 +10,7 @@ import (
 )
 
 // Two processes share locks on a server that can compare and swap a record, and can notify. Here
-// the server is one in memory, and each process has a Backend of its own that is connected to it.
+// the server is in memory, and each process has its own Backend on it.
 func ExampleNew() {
 	ctx := context.Background()
 	server := recordtest.NewMemory(recordtest.Options{})
@@ -44,7 +44,7 @@ func ExampleNew() {
 	// the other, after that: true <nil>
 }
 
-// A backend whose server carries messages sends what is for one process as one message.
+// A backend whose server carries messages sends all notifications for one process as one message.
 func ExampleAppendNotifications() {
 	message := record.AppendNotifications(nil, []record.Notification{{Name: "nightly", Token: 7, N: 1}, {Name: "hourly", Token: 9, N: 1}})
 

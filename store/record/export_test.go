@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A lapser ends sessions, as a server does with those that it has not heard of.
+// A lapser ends sessions, as a server does if they are not renewed.
 type lapser interface {
 	Lapse(ids ...session.ID)
 }
 
-// DoubtForTest has the store ask for the life of a session each time that it matters.
+// DoubtForTest lets the store read a session's state each time that it matters.
 func (s *Store) DoubtForTest() { s.sessions.Trust(0) }
 
-// LapseForTest ends the sessions of the store, and returns when what they kept is gone. The
-// store has found out by then.
+// LapseForTest ends the sessions of the store, and returns when their entries are gone and
+// the store has found that.
 func (s *Store) LapseForTest(t testing.TB, server lapser) {
 	t.Helper()
 	server.Lapse(s.Sessions()...)
@@ -28,7 +28,7 @@ func (s *Store) LapseForTest(t testing.TB, server lapser) {
 	if err := s.Settle(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// What the store has forgotten, as it was withdrawn and the answer was lost, is taken out too.
+	// Entries that the store has forgotten, because the answer to their withdrawal was lost, are taken out too.
 	for r, err := range s.b.List(ctx, 0) {
 		if err == nil {
 			err = s.records.settleName(ctx, r.Name)
@@ -39,7 +39,7 @@ func (s *Store) LapseForTest(t testing.TB, server lapser) {
 	}
 }
 
-// LapseShortForTest ends the session of a TTL, and has the store find out.
+// LapseShortForTest ends the session of a TTL, and lets the store find that.
 func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
 	if sess := s.sessions.Begun(ttl); sess != nil {
 		server.Lapse(sess.ID)
@@ -50,7 +50,7 @@ func (s *Store) LapseShortForTest(server lapser, ttl time.Duration) {
 // SessionForTest is the present session for a TTL.
 func (s *Store) SessionForTest(ttl time.Duration) session.ID { return s.sessions.Begun(ttl).ID }
 
-// ForgetForTest has the store forget what it knows of all names that nobody uses, as it does once they are too many.
+// ForgetForTest lets the store forget all unused names, as it does once they are too many.
 func (s *Store) ForgetForTest() {
 	r := s.records
 	r.mu.Lock()
@@ -78,7 +78,7 @@ func (s *Store) WaitingForTest(at string) int {
 	return len(s.records.names[at].waiting)
 }
 
-// SweepForTest has the next sweep be due.
+// SweepForTest makes the next sweep due.
 func (s *Store) SweepForTest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,14 +103,14 @@ func mustDecode(data []byte) *view {
 // NotifyForTest delivers a notification.
 func (s *Store) NotifyForTest(n Notification) { s.notified(n) }
 
-// ToldForTest reports whether the claim was told that another is ahead of it.
+// ToldForTest reports whether the claim has learned that another is ahead of it.
 func (s *Store) ToldForTest(id store.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.claims[id].also) > 0
 }
 
-// ReadsForTest has the store take in a record that was read by a request sent then.
+// ReadsForTest gives the store a record that was read by a request sent at that time.
 func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent store.Instant) {
 	a, err := s.records.apply(ctx, at, r, nil)
 	if err != nil {
@@ -119,17 +119,17 @@ func (s *Store) ReadsForTest(ctx context.Context, at string, r *Record, sent sto
 	s.deliver(a, sent, false)
 }
 
-// PatientForTest has a request take as long as a machine that stalls.
+// PatientForTest lets a request take as long as a stall of the machine.
 func PatientForTest(d time.Duration) { longest = max(longest, d) }
 
-// EndsForTest is when a claim of ours is taken out, unless it is renewed.
+// EndsForTest is when a claim of this process is taken out, unless it is renewed.
 func (s *Store) EndsForTest(id store.ID) store.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.claims[id].ends
 }
 
-// TogetherForTest reports whether two claims of ours are in one session.
+// TogetherForTest reports whether two claims of this process are in one session.
 func (s *Store) TogetherForTest(a, b store.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// What storetest cannot see of a waiter that asks the holders to give up.
+// Details of a waiter that asks the holders to give up, which storetest cannot see.
 
 func asking(c *store.Claim) { c.GiveUp = "please" }
 
-// renewedAsked renews a hold, which is asked to be given up for a reason, or not.
+// renewedAsked renews a hold, and checks the reason for which it is asked to be given up, or that there is none.
 func (p *process) renewedAsked(h store.Hold, want string) {
 	p.t.Helper()
 	if r := p.renews(h); r.Err != nil || r.GiveUp != want {
@@ -158,7 +158,7 @@ func reads(c *store.Claim) { c.Weight = 1 }
 
 func upgradeable(c *store.Claim) { c.Weight = store.Upgradeable }
 
-// upgrades asks for an upgrade, which has to wait, and for the other holders to give up.
+// upgrades asks for an upgrade, which must wait, and asks the other holders to give up.
 func (p *process) upgrades(h store.Hold, turn int32) {
 	p.t.Helper()
 	time.Sleep(moment)
@@ -168,23 +168,23 @@ func (p *process) upgrades(h store.Hold, turn int32) {
 	}
 }
 
-// Each once for each upgrade; who upgrades is not called itself, and what failed is made up for.
+// Each holder is called once for each upgrade. The upgrading holder itself is not called, and failed calls are repeated.
 func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{Quiet: true})
 		p, q := start(t, m, false), start(t, m, false)
-		// Who upgrades has asked while it waited.
+		// The upgrader had asked while it waited.
 		before := p.takes(p.claim())
 		c := q.claim(upgradeable, asking)
 		q.waits(c)
 		p.releases(before)
 		u := q.takes(c)
-		if r := q.renews(u); r.Err != nil { // from then on it is in the session of what holds
+		if r := q.renews(u); r.Err != nil { // from then on it is in the session for holds
 			t.Fatal(r.Err)
 		}
 		h := p.takes(p.claim(reads))
-		p.renewedAsked(h, "") // and it has heard of the call from before
+		p.renewedAsked(h, "") // and it has learned of the earlier call
 		var calls atomic.Int32
 		fate := recordtest.Lost
 		q.client.Fates(func(r recordtest.Request) recordtest.Fate {
@@ -216,7 +216,7 @@ func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	})
 }
 
-// Of who upgrades the first that asks is behind itself.
+// For an upgrader, the first waiter that asks is behind itself.
 func TestADeadWaiterAsksNoUpgraderToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestADeadWaiterAsksNoUpgraderToGiveUp(t *testing.T) {
 	})
 }
 
-// Nor does an upgrade whose owner has died ask.
+// An upgrade whose owner has died does not ask either.
 func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 	})
 }
 
-// pausing is a backend that stops, once, when the server has done a request, before its answer is there.
+// pausing is a backend that stops once, after the server has done a request and before the answer arrives.
 type pausing struct {
 	*recordtest.Client
 	at atomic.Pointer[pause]
@@ -261,7 +261,7 @@ type pause struct {
 	begun, goesOn chan struct{}
 }
 
-// during does something, and another thing while that stops after a request.
+// during runs one function, and another while the first stops after a request.
 func (b *pausing) during(op recordtest.Op, do, meanwhile func()) {
 	p, done := &pause{op, make(chan struct{}), make(chan struct{})}, make(chan struct{})
 	b.at.Store(p)
@@ -292,8 +292,8 @@ func (b *pausing) Swap(ctx context.Context, s *record.Swap) (record.Outcome, err
 	return b.Client.Swap(ctx, s)
 }
 
-// startPausing starts a process that can be stopped, and one whose calls are lost: so notifications alone tell who asks to
-// give up. asks has that one ask, until the first has its notification.
+// startPausing starts a process that can be stopped, and one whose calls are lost, so that only notifications report
+// requests to give up. asks lets the second ask, until the first has its notification.
 func startPausing(t *testing.T) (b *pausing, p, q *process, asks func() store.Claim) {
 	t.Helper()
 	m := recordtest.NewMemory(recordtest.Options{})
@@ -314,13 +314,13 @@ func startPausing(t *testing.T) (b *pausing, p, q *process, asks func() store.Cl
 	}
 }
 
-// Another begins to ask after a renewal has read, or written, and before that is told.
+// Another claim begins to ask after a renewal has read, or written, and before its answer arrives.
 func TestAHolderNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
 	t.Parallel()
 	for _, op := range []recordtest.Op{recordtest.OpLoad, recordtest.OpSwap} {
 		b, p, q, asks := startPausing(t)
 		h := p.takes(p.claim())
-		if op == recordtest.OpLoad { // it reads why, and writes nothing
+		if op == recordtest.OpLoad { // it reads the reason, and writes nothing
 			c := asks()
 			p.renewedAsked(h, "please")
 			q.givesUp(c)
@@ -332,7 +332,7 @@ func TestAHolderNotifiedDuringARenewalReadsWithTheNext(t *testing.T) {
 	}
 }
 
-// Law 15. Another calls after a renewal, or an ask, has written, and before that is told. The session hears of the call meanwhile.
+// Law 15. Another process calls after a renewal, or an ask, has written, and before its answer arrives. The session learns of the call meanwhile.
 func TestAHolderCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	for _, asks := range []bool{false, true} {
@@ -362,7 +362,7 @@ func TestAHolderCalledMeanwhileReadsWithTheNextRenewal(t *testing.T) {
 	}
 }
 
-// Another begins to ask after a claim was granted, and before its owner is told that.
+// Another claim begins to ask after a claim was granted, and before the owner has the answer.
 func TestAHolderNotifiedBeforeItsGrantReadsTheRequest(t *testing.T) {
 	t.Parallel()
 	b, p, _, asks := startPausing(t)

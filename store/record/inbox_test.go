@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Who asks writes on the record alone where that is enough, and so may come before one whose note is in the
-// inbox. But a process that takes the name and gives it back again and again does not keep the other out.
+// An ask writes on the record alone if that is enough. So it may be granted before a claim whose note is in the
+// inbox. But a process that takes and releases the name again and again does not keep the other out.
 func TestNoWaiterIsOvertakenByTwoLaterHolds(t *testing.T) {
 	t.Parallel()
 	for _, peeks := range []bool{true, false} {
@@ -30,21 +30,21 @@ func TestNoWaiterIsOvertakenByTwoLaterHolds(t *testing.T) {
 				h := p.takes(p.claim(try))
 				first.givesUpWaiting()
 				p.releases(h)
-				h = p.takes(p.claim(try)) // so that what the other remembers is old
+				h = p.takes(p.claim(try)) // so that the record that the other remembers is old
 				first.joinsAndHangs(true)
 				if n := len(p.stored().Inbox); n != 1 {
 					t.Fatalf("%d notes, want one", n)
 				}
 				p.releases(h)
 				if a := p.ask(p.claim(try)); a.Granted {
-					t.Error("one that came later is granted again, before one whose note was there")
+					t.Error("a later claim is granted again, before one whose note was there")
 				}
 			})
 		})
 	}
 }
 
-// In a crowd each leaves it to the others to take in the notes; but if nobody holds the name there is nobody who gives it back.
+// In a crowd each claim leaves taking in the notes to others. But if nobody holds the name, no release will do it.
 func TestAClaimOnAFreeNameTakesInAllNotesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestAClaimOnAFreeNameTakesInAllNotesAtOnce(t *testing.T) {
 	})
 }
 
-// Of a crowd it is for one to take in all.
+// One claim of a crowd takes in all notes.
 func TestTheOldestNotesOwnerTakesInAllNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTheOldestNotesOwnerTakesInAllNotes(t *testing.T) {
 			q.waits(q.claim())
 		}
 		p.givesUpWaiting()
-		q.changes(h, 1) // so that what it remembers is old
+		q.changes(h, 1) // so that the record that it remembers is old
 		var mu sync.Mutex
 		reads := map[recordtest.Op]int{}
 		joined := false
@@ -99,7 +99,7 @@ func TestTheOldestNotesOwnerTakesInAllNotes(t *testing.T) {
 	})
 }
 
-// A session that keeps nothing any more is ended after a while.
+// A session that keeps nothing is ended after a while.
 func TestAWaiterGoesIntoNoSessionThatIsEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

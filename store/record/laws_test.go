@@ -25,7 +25,7 @@ func TestAGrantCountsFromTheSessionOfItsEntry(t *testing.T) {
 		c := p.claim(lasting(3 * time.Minute))
 		p.once(recordtest.OpSwap, 1, recordtest.Unanswered)
 		p.unanswered(c)
-		p.all(recordtest.Lost, recordtest.OpRenew) // so that it is seen from when it counts
+		p.all(recordtest.Lost, recordtest.OpRenew) // so that the start of its time is visible
 		before := store.Now()
 		c.TTL = time.Minute // another session, which is begun now
 		a := p.ask(c)
@@ -44,11 +44,11 @@ func TestAGrantLastsNoLongerThanItsSession(t *testing.T) {
 		h := p.takes(p.claim())
 		c := q.claim()
 		if w := q.waits(c); w.From == 0 {
-			t.Fatal("it waits, and is not told from when its place counts")
+			t.Fatal("it waits, and its answer does not say from when its position counts")
 		}
 		p.releases(h)
 		if a := q.ask(c); !a.Granted || a.TTL > store.MaxPositionTTL || a.From == 0 {
-			t.Fatalf("granted in the session of those who wait: %+v, want at most %v", a, store.MaxPositionTTL)
+			t.Fatalf("granted in the session for waiters: %+v, want at most %v", a, store.MaxPositionTTL)
 		}
 	})
 }
@@ -79,13 +79,13 @@ func TestAnExpiredSessionEndsAllItsClaims(t *testing.T) {
 		p.all(recordtest.Lost, recordtest.OpRenew, recordtest.OpEnd)
 		c := q.claim(func(c *store.Claim) { c.Name = h.Name })
 		until(t, "another is granted", func() bool { return q.ask(c).Granted })
-		until(t, "the session has run out", func() bool { // it was renewed after the grant if the machine stalled, and the hold was not
+		until(t, "the session has run out", func() bool { // if the machine stalled, the session was renewed after the grant, and the hold was not
 			lives := m.Sessions()
 			return !slices.ContainsFunc(p.Sessions(), func(id session.ID) bool { return slices.Contains(lives, id) })
 		})
 		for _, hold := range []store.Hold{h, k} {
 			if r := p.renews(hold); !errors.Is(r.Err, store.ErrLost) {
-				t.Fatalf("renewed: %+v, want lost: its session has run out", r)
+				t.Fatalf("renewed: %+v, want lost: its session has expired", r)
 			}
 		}
 	})
@@ -98,10 +98,10 @@ func TestNoEntryIsSkippedBeforeItsSessionIsFinal(t *testing.T) {
 		m := recordtest.NewMemory(recordtest.Options{})
 		p, q := start(t, m, false), start(t, m, false)
 		h := p.takes(p.claim())
-		p.client.Cut() // for all that others can see it is dead
+		p.client.Cut() // for all other processes it is dead
 		q.waits(q.claim())
 		if a := q.ask(q.claim(try)); a.Granted {
-			t.Fatal("granted beside one whose session lives")
+			t.Fatal("granted beside a hold whose session lives")
 		}
 		p.client.Mend()
 		if r := p.renews(h); r.Err != nil {
@@ -110,9 +110,9 @@ func TestNoEntryIsSkippedBeforeItsSessionIsFinal(t *testing.T) {
 	})
 }
 
-// The comparison with the rule ends all sessions of a process at one moment. Who trusts for a second
-// that one of them lives, and has heard that another has ended, grants what the dead waited for: then the
-// lock delay of that blocks the name, as it does after any hold whose owner has died.
+// The comparison with the rule ends all sessions of a process at one moment. A process that trusts for a
+// second that one of them lives, and knows that another has ended, would grant the dead waiter. Then the
+// waiter's lock delay would block the name, as after any hold whose owner has died.
 func TestAFullCheckSkipsAllThatEndedAtOneMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestAFullCheckSkipsAllThatEndedAtOneMoment(t *testing.T) {
 		p.waits(dead)
 		c := q.claim()
 		q.waits(c)
-		q.lists(h.ID, dead.ID, c.ID) // so that it has heard of the life of each
+		q.lists(h.ID, dead.ID, c.ID) // so that it has seen each session alive
 		m.Lapse(p.Sessions()...)
 		if a := q.ask(c); !a.Granted {
 			t.Fatalf("refused: %+v", a)
@@ -144,12 +144,12 @@ func TestAnAnswerIsNeverWhatIsRemembered(t *testing.T) {
 		p.waits(c) // it remembers that it waits
 		q.releases(h)
 		if a := p.ask(c); !a.Granted {
-			t.Fatalf("%+v: that was so before", a)
+			t.Fatalf("%+v: that is an old answer", a)
 		}
 	})
 }
 
-// Law 2. A session of which it is known that it lives is not passed over, even if it has less left than the record's clock can tell.
+// Law 2. A session that is known to live is not skipped, even if less of it is left than the record's clock can measure.
 func TestASessionWithAMomentLeftIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]int64{-time.Second: 0, -time.Nanosecond: 0, 0: 0, 1: 1, 999: 1, time.Microsecond: 1, time.Microsecond + 1: 2, time.Second: 1e6} {
@@ -181,7 +181,7 @@ func TestALostRaceIsNoOutage(t *testing.T) {
 	})
 }
 
-// Law 7. Whoever waits is to go on, so it has to know an outage from a crowd.
+// Law 7. A waiter must continue in a crowd, so it must distinguish that from an outage.
 func TestAnAskThatLosesAllRacesIsContended(t *testing.T) {
 	t.Parallel()
 	for _, answers := range []bool{true, false} {
@@ -212,7 +212,7 @@ func TestAnAskThatLosesAllRacesIsContended(t *testing.T) {
 					t.Fatalf("%v", err)
 				}
 				p.client.Fates(nil)
-				p.takes(c) // what it may have left is its own
+				p.takes(c) // only its own note can be left
 				p.releases(h)
 			})
 		})
@@ -232,13 +232,13 @@ func TestAHoldLeavesTheShortSessionWithItsFirstRenewal(t *testing.T) {
 		}
 		q.LapseShortForTest(m, store.MaxPositionTTL)
 		if r := q.renews(k); r.Err != nil {
-			t.Fatalf("renewed: %v: it should not depend on the short session any more", r.Err)
+			t.Fatalf("renewed: %v: it must not depend on the short session any more", r.Err)
 		}
 	})
 }
 
-// While the server does not answer for the name, but for the sessions, a hold that is on its way from
-// one to the other is renewed in both, and no longer than either lasts.
+// While the server does not answer for the name, but for the sessions, a hold that moves from one
+// session to the other is renewed in both, and no longer than either lasts.
 func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestAHoldWithAnUnansweredMoveIsRenewedInBothSessions(t *testing.T) {
 				}
 			}
 			if !broken {
-				longer := k // a third session: which of them keeps it nobody knows
+				longer := k // a third session: it is unknown which of them keeps the hold
 				longer.TTL *= 2
 				for range 2 {
 					if r := q.renews(longer); r.Err == nil {
@@ -329,12 +329,12 @@ func TestAMinimumHoldNeedsNoClockOfTheServer(t *testing.T) {
 		h.Used = h.Token
 		p.releases(h)
 		if a := q.ask(q.claim(try)); a.Granted {
-			t.Fatal("granted in the minimum hold of another")
+			t.Fatal("granted during the minimum hold of another")
 		}
 	})
 }
 
-// Law 5: who begins with a write on a name that it knows nothing of has heard of the server's clock of late.
+// Law 5: a process that begins with a write on an unknown name must have read the server's clock recently.
 func TestAStoreWithoutARecentClockReadsFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The store with one thing wrong fails a test. What the rule itself is comes out in
+// The store with one defect fails a test. The mutants of the rule itself are in
 // storetest.
 func TestTheTestsCatchEachMutantOfTheLaws(t *testing.T) {
 	t.Parallel()

@@ -18,11 +18,11 @@ func grantedBeforeAnother(p, q, r *process) store.Hold {
 	return p.takes(c)
 }
 
-// A hold that was waited for goes into the long session with its first renewal, which the
-// record has not named before. Nobody has to be asked about that one.
+// A hold that was waited for moves with its first renewal into the long session, which the
+// record has not named before. The process need not read the state of its own session.
 func TestAProcessDoesNotCheckItsOwnSession(t *testing.T) {
 	for _, k := range servers {
-		if k.name == "terse" { // which does not tell what it wrote, so it is read
+		if k.name == "terse" { // whose answer does not have what it wrote, so the record is read
 			continue
 		}
 		t.Run(k.name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAProcessDoesNotCheckItsOwnSession(t *testing.T) {
 	}
 }
 
-// The same where the server does not answer what is asked about sessions.
+// The same if the server does not answer questions about sessions.
 func TestAFirstRenewalNeedsNoAnswerAboutSessions(t *testing.T) {
 	for _, k := range servers {
 		t.Run(k.name, func(t *testing.T) {

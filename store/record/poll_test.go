@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Where nobody is notified, those who wait poll.
+// Without notifications waiters poll.
 
-// polling is a server that notifies nobody, and what MySQL tells.
+// polling is a server without notifications, which answers as MySQL does.
 var polling = recordtest.Options{Void: record.VoidByMark, Apart: true, Quiet: true, Silent: true, Terse: true}
 
 func (p *process) polls(c store.Claim) store.Answer {
@@ -27,8 +27,8 @@ func (p *process) polls(c store.Claim) store.Answer {
 	return a
 }
 
-// sends is the requests of a process while f runs, but for renewals. It waits for what the process does by itself at
-// this instant, as it may have begun to sweep.
+// sends is the requests of a process while f runs, except renewals. It waits for work that the process does by itself at
+// this instant, such as a sweep.
 func (p *process) sends(f func()) (all []recordtest.Op) {
 	p.t.Helper()
 	synctest.Wait()
@@ -56,7 +56,7 @@ func (p *process) sendsOnly(what string, f func(), want ...recordtest.Op) {
 	}
 }
 
-// bubble runs f in a bubble, with a server that notifies nobody and some processes on it.
+// bubble runs f in a bubble, with a server without notifications and some processes on it.
 func bubble(t *testing.T, o recordtest.Options, f func(t *testing.T, m *recordtest.Memory, next func() *process)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func bubble(t *testing.T, o recordtest.Options, f func(t *testing.T, m *recordte
 	})
 }
 
-// Law 6: what a poll has read is as good as a notification. And law 4: it is what the write that follows depends on.
+// Law 6: a poll's read is as good as a notification. And law 4: the following write depends on it.
 func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
@@ -83,7 +83,7 @@ func TestAPollThatFindsTheGrantIsTheGrant(t *testing.T) {
 	})
 }
 
-// Law 6: only what was written is granted.
+// Law 6: only a written token is a grant.
 func TestAPollOfAFreeNameIsNoGrant(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -91,7 +91,7 @@ func TestAPollOfAFreeNameIsNoGrant(t *testing.T) {
 		c := p.claim()
 		r.givesUpWaiting()
 		p.waits(c)
-		r.joinsAndHangs(true) // the reading of the inbox grants what fits
+		r.joinsAndHangs(true) // reading the inbox grants what fits
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second)
@@ -100,12 +100,12 @@ func TestAPollOfAFreeNameIsNoGrant(t *testing.T) {
 		}
 		before := p.stored().Version
 		if p.takes(c); p.stored().Version == before {
-			t.Error("a grant that was not written")
+			t.Error("the poll reports a grant that was not written")
 		}
 	})
 }
 
-// The same where nothing but the death of the holder makes room: no token is drawn then.
+// The same if only the holder's death makes room: then no token is drawn.
 func TestAPollThatFindsADeadHolderIsNoGrant(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
@@ -122,7 +122,7 @@ func TestAPollThatFindsADeadHolderIsNoGrant(t *testing.T) {
 	})
 }
 
-// Who is told by polls that it has its position asks no more, so they keep it.
+// A waiter whose polls confirm its position does not ask again, so the polls must keep it.
 func TestPollsKeepThePosition(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()
@@ -153,7 +153,7 @@ func TestAPollAfterAnUnansweredAskSparesNoAsk(t *testing.T) {
 		}
 		p.waits(c)
 		if a := p.polls(c); a.From == 0 {
-			t.Errorf("%+v, though an ask was answered", a)
+			t.Errorf("%+v, although an ask was answered", a)
 		}
 	})
 }
@@ -168,16 +168,16 @@ func TestAPollBeforeCallingTheHoldersSparesNoAsk(t *testing.T) {
 		q.waits(c)
 		q.client.Fates(nil)
 		if a := q.polls(c); a.From != 0 {
-			t.Errorf("%+v, though a call has failed", a)
+			t.Errorf("%+v, although a call has failed", a)
 		}
 		q.waits(c)
 		if a := q.polls(c); a.From == 0 {
-			t.Errorf("%+v, though all are called", a)
+			t.Errorf("%+v, although all are called", a)
 		}
 	})
 }
 
-// A readLate has its reader hear only after a while.
+// A readLate delays the answer to its reader.
 type readLate struct {
 	*recordtest.Client
 	late func()
@@ -192,7 +192,7 @@ func (b *readLate) Load(ctx context.Context, name string) (record.Record, error)
 	return r, err
 }
 
-// Law 4: what was done since the poll was sent is not in what it has read, and may have left a note.
+// Law 4: writes after the poll was sent are not in its read, and may have left a note.
 func TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		c := m.Client()
@@ -211,7 +211,7 @@ func TestAPollIsNotRememberedIfTheNameWasWrittenMeanwhile(t *testing.T) {
 	})
 }
 
-// While a name goes from hand to hand, who polls asks only after a moment whether its newest holder lives, and who gives back asks of nobody.
+// While a name changes hands, a poll checks only after a moment whether the newest holder is alive, and a release checks nobody.
 func TestAPollDuringHandOversChecksNoSession(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -227,7 +227,7 @@ func TestAPollDuringHandOversChecksNoSession(t *testing.T) {
 	})
 }
 
-// The server's clock is set back, so whoever is granted the name is so in the future: nobody takes that for a moment ago.
+// The server's clock is set back, so a grant lies in the future. No process takes that for a moment ago.
 func TestADeadHolderIsFoundAfterAClockSetBack(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -235,7 +235,7 @@ func TestADeadHolderIsFoundAfterAClockSetBack(t *testing.T) {
 		q.waits(second)
 		r.waits(third)
 		m.Advance(-time.Hour)
-		for range 3 { // all hear of it
+		for range 3 { // all read it
 			time.Sleep(2 * time.Second)
 			q.polls(second)
 			r.polls(third)
@@ -252,14 +252,14 @@ func TestADeadHolderIsFoundAfterAClockSetBack(t *testing.T) {
 	})
 }
 
-// Of who was not asked about it is not known when it ends.
+// For an unchecked holder it is not known when its hold ends.
 func TestAnUnknownEndIsNotReturned(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
 		slot := func(c *store.Claim) { c.Limit, c.Weight = store.Full, store.Upgradeable }
 		h, reads := p.takes(p.claim(slot)), q.claim(func(c *store.Claim) { c.Weight = 1 })
 		q.takes(reads)
-		first := q.waits(q.claim()) // there is no other that waits
+		first := q.waits(q.claim()) // no other claim waits
 		c := r.claim()
 		asked, polled := r.waits(c), r.polls(c)
 		up, err := p.Change(t.Context(), h, 1, store.Full)
@@ -276,7 +276,7 @@ func TestAnUnknownEndIsNotReturned(t *testing.T) {
 	})
 }
 
-// Without a clock of the server nobody knows how long a name is held.
+// Without the server's clock it is unknown how long a name has been held.
 func TestAPollWithoutAClockChecksTheHoldersSession(t *testing.T) {
 	bubble(t, recordtest.Options{Quiet: true, Silent: true, Blind: true}, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -286,7 +286,7 @@ func TestAPollWithoutAClockChecksTheHoldersSession(t *testing.T) {
 	})
 }
 
-// Who has had a name for longer grants nobody dead.
+// A process that has held a name for longer does not grant a dead waiter.
 func TestALateReleaseChecksTheNextWaitersSession(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -303,7 +303,7 @@ func TestALateReleaseChecksTheNextWaitersSession(t *testing.T) {
 	})
 }
 
-// A try is not made again, so it asks.
+// A try is not repeated, so it checks the holders.
 func TestATryDuringHandOversChecksTheHoldersSession(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -316,7 +316,7 @@ func TestATryDuringHandOversChecksTheHoldersSession(t *testing.T) {
 	})
 }
 
-// The dead are found all the same: those that were granted in a moment, and those that hold for longer at once.
+// Dead holders are still found: recently granted ones after a moment, older ones at once.
 func TestDeadProcessesAreFoundDuringHandOvers(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, r := next(), next()
@@ -330,7 +330,7 @@ func TestDeadProcessesAreFoundDuringHandOvers(t *testing.T) {
 		r.waits(last)
 		p.releases(h)
 		if r.polls(last).Granted {
-			t.Fatal("who gives back asks for lives")
+			t.Fatal("a release checks whether holders are alive")
 		}
 		time.Sleep(300 * time.Millisecond)
 		r.takes(last)
@@ -351,12 +351,12 @@ func TestADeadHolderIsFoundDuringHandOvers(t *testing.T) {
 		z.releases(h) // p has it for 200 ms when r polls, and q for 300
 		time.Sleep(200 * time.Millisecond)
 		if a := r.polls(last); !a.Granted {
-			t.Errorf("%+v, though one of two slots is held by the dead", a)
+			t.Errorf("%+v, although a dead process holds one of two slots", a)
 		}
 	})
 }
 
-// A hold has a lock delay, and a position has none: who gives back grants no dead waiter that would have one.
+// A hold has a lock delay, and a position has none: a release does not grant a dead waiter that would have one.
 func TestADeadWaiterWithALockDelayIsNotGranted(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q, r := next(), next(), next()
@@ -370,7 +370,7 @@ func TestADeadWaiterWithALockDelayIsNotGranted(t *testing.T) {
 	})
 }
 
-// Who loses the race for a name that was free has to wait as a rule: it begins a session for that, and leaves a note without reading again.
+// A claim that loses the race for a free name mostly must wait: it begins a session for that, and leaves a note without another read.
 func TestALostRaceForAFreeNameLeavesANote(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()

@@ -21,7 +21,7 @@ var patience = testwait.Patience
 // until waits for what must happen.
 var until = testwait.Until
 
-// A process has a store of its own on a server.
+// A process has its own store on a server.
 type process struct {
 	t *testing.T
 	*record.Store
@@ -34,14 +34,14 @@ type process struct {
 
 const at = "name"
 
-// start starts a process, which hears notifications if watches says so.
+// start starts a process, which gets notifications if watches is true.
 func start(t *testing.T, m *recordtest.Memory, watches bool) *process {
 	t.Helper()
 	c := m.Client()
 	return startOn(t, c, c, watches)
 }
 
-// startOn starts a process whose store has the client as its backend, or what is made of it.
+// startOn starts a process whose store has that backend, which is the client or a wrapper of it.
 func startOn(t *testing.T, c *recordtest.Client, b record.Backend, watches bool) *process {
 	t.Helper()
 	p := &process{t: t, Store: record.New(b), client: c, id: store.NewProcess()}
@@ -64,7 +64,7 @@ func startOn(t *testing.T, c *recordtest.Client, b record.Backend, watches bool)
 	return p
 }
 
-// shortLived is a backend whose sessions last for less than their TTL, as those of ZooKeeper do.
+// shortLived is a backend whose sessions last for less than their TTL, like those of ZooKeeper.
 type shortLived struct{ *recordtest.Client }
 
 func (b shortLived) Begin(ctx context.Context, id session.ID, ttl time.Duration) (time.Duration, error) {
@@ -74,14 +74,14 @@ func (b shortLived) Begin(ctx context.Context, id session.ID, ttl time.Duration)
 
 func shorter(ttl time.Duration) time.Duration { return ttl * 3 / 4 }
 
-// startShort starts a process with such sessions, which hears notifications.
+// startShort starts a process with such sessions, which gets notifications.
 func startShort(t *testing.T, m *recordtest.Memory) *process {
 	t.Helper()
 	c := m.Client()
 	return startOn(t, c, shortLived{c}, true)
 }
 
-// claim is for all of the name: a minute, and ten seconds for a position.
+// claim is for the whole name, with a TTL of a minute and ten seconds for a position.
 func (p *process) claim(with ...func(*store.Claim)) store.Claim {
 	c := store.Claim{Name: at, ID: p.id.NewID(), Limit: store.Full, Weight: store.Full, TTL: time.Minute, PositionTTL: store.MaxPositionTTL}
 	for _, f := range with {
@@ -96,7 +96,7 @@ func lasting(d time.Duration) func(*store.Claim) {
 	return func(c *store.Claim) { c.TTL, c.PositionTTL = d, min(d, store.MaxPositionTTL) }
 }
 
-// moment is how long passes before each step: in a bubble nothing would, and what was done before would be as new as what comes.
+// moment is the time that passes before each step: in a bubble none would, and earlier steps would have the time of later ones.
 const moment = time.Microsecond
 
 func (p *process) ask(c store.Claim) store.Answer {
@@ -127,7 +127,7 @@ func (p *process) waits(c store.Claim) store.Answer {
 	return a
 }
 
-// unanswered asks, and gets no answer.
+// unanswered asks and gets no answer.
 func (p *process) unanswered(c store.Claim) {
 	p.t.Helper()
 	if a, err := p.Ask(p.t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
@@ -171,11 +171,11 @@ func (p *process) isTold(id store.ID, token int64) {
 		}
 	}
 	if reported != token {
-		p.t.Errorf("told of token %d, want %d (-1: not told)", reported, token)
+		p.t.Errorf("notified of token %d, want %d (-1: not notified)", reported, token)
 	}
 }
 
-// entries is the ids that are listed.
+// entries is the listed ids.
 func (p *process) entries() (ids []store.ID) {
 	p.t.Helper()
 	for st, err := range p.List(p.t.Context(), at) {
@@ -196,8 +196,8 @@ func (p *process) lists(want ...store.ID) {
 	}
 }
 
-// once has the nth request of a kind from now on, counted from 1, meet its fate, and the others
-// be answered.
+// once gives the nth request of a kind from now on, counted from 1, its fate; all others are
+// answered.
 func (p *process) once(op recordtest.Op, n int, fate recordtest.Fate) {
 	var mu sync.Mutex
 	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
@@ -212,7 +212,7 @@ func (p *process) once(op recordtest.Op, n int, fate recordtest.Fate) {
 	})
 }
 
-// all has all requests of some kinds meet a fate.
+// all gives all requests of some kinds a fate.
 func (p *process) all(fate recordtest.Fate, ops ...recordtest.Op) {
 	p.client.Fates(func(q recordtest.Request) recordtest.Fate {
 		if slices.Contains(ops, q.Op) {
@@ -222,7 +222,7 @@ func (p *process) all(fate recordtest.Fate, ops ...recordtest.Op) {
 	})
 }
 
-// takesAfter takes what it has waited for while another held it: its hold is in the session of those who wait.
+// takesAfter takes a name after waiting while another held it: its hold is in the session for waiters.
 func (p *process) takesAfter(other *process) store.Hold {
 	p.t.Helper()
 	h := other.takes(other.claim())
@@ -232,7 +232,7 @@ func (p *process) takesAfter(other *process) store.Hold {
 	return p.takes(c)
 }
 
-// readsOnce takes a read lock and gives it back: two writes. It may be called by any goroutine.
+// readsOnce takes and releases a read lock: two writes. It may be called by any goroutine.
 func (p *process) readsOnce() {
 	p.t.Helper()
 	c := p.claim(try, func(c *store.Claim) { c.Weight = 1 })
@@ -244,7 +244,7 @@ func (p *process) readsOnce() {
 	}
 }
 
-// givesUpWaiting waits once, so that the process has a session for that.
+// givesUpWaiting waits once, so that the process has a session for waiters.
 func (p *process) givesUpWaiting() {
 	p.t.Helper()
 	c := p.claim()
@@ -261,7 +261,7 @@ func (p *process) writes(h store.Hold) {
 	}
 }
 
-// joinsAndHangs leaves a note, and is away from then on.
+// joinsAndHangs leaves a note, and does nothing from then on.
 func (p *process) joinsAndHangs(apart bool) {
 	p.t.Helper()
 	ctx, cancel := context.WithCancel(p.t.Context())
@@ -295,7 +295,7 @@ var voids = []struct {
 	{"by_mark", recordtest.Options{Void: record.VoidByMark, Apart: true}, recordtest.OpJoin},
 }
 
-// What has no session to go into was not sent: nothing is remembered of it. It is so of an ask and of an adoption.
+// A claim without a session was not sent, so the process forgets it. That is true for an ask and for an adoption.
 func TestAClaimThatWasNotSentIsForgotten(t *testing.T) {
 	t.Parallel()
 	m := recordtest.NewMemory(recordtest.Options{})
@@ -303,11 +303,11 @@ func TestAClaimThatWasNotSentIsForgotten(t *testing.T) {
 	h := p.takes(p.claim())
 	q.all(recordtest.Lost, recordtest.OpBegin)
 	if a, err := q.Ask(t.Context(), q.claim(named("another"))); err == nil {
-		t.Fatalf("%+v, though it has no session", a)
+		t.Fatalf("%+v, although it has no session", a)
 	}
 	h.NewID = q.id.NewID()
 	if r := q.renews(h); r.Err == nil {
-		t.Fatal("adopted, though there is no session for it")
+		t.Fatal("adopted, although there is no session for it")
 	}
 	if n := q.ClaimsForTest(); n != 0 {
 		t.Errorf("%d claims are remembered", n)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Nobody repeats it: its process does, as its owner said it. So there is no lock delay, as after a crash.
+// The caller does not repeat the release; its process does, as the owner sent it. So there is no lock delay as after a crash.
 func TestAnUnansweredReleaseKeepsTheMinimumHold(t *testing.T) {
 	t.Parallel()
 	const keep, delay = 5 * time.Second, time.Minute
@@ -19,15 +19,15 @@ func TestAnUnansweredReleaseKeepsTheMinimumHold(t *testing.T) {
 		h := p.takes(p.claim(func(c *store.Claim) { c.MinHold, c.LockDelay = keep, delay }))
 		p.once(recordtest.OpSwap, 1, recordtest.Lost)
 		if err := p.Release(t.Context(), h); err == nil {
-			t.Fatal("released, and the request was lost")
+			t.Fatal("released, although the request was lost")
 		}
 		time.Sleep(time.Second)
 		a := q.ask(q.claim(try))
 		if a.Granted {
-			t.Fatal("granted, before the minimum hold is over")
+			t.Fatal("granted before the minimum hold has ended")
 		}
 		if e := a.Holders[0]; e.ID != h.ID || e.Expires > 0 || e.Ends > keep {
-			t.Fatalf("in the way is %+v, want the released hold, for %v at most", e, keep)
+			t.Fatalf("%+v blocks, want the released hold, for %v at most", e, keep)
 		}
 		time.Sleep(keep)
 		q.takes(q.claim(try))

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// replaceables are the servers of which another may take the place.
+// replaceables are the servers that can be replaced by another.
 var replaceables = []struct {
 	name string
 	o    recordtest.Options
@@ -20,7 +20,7 @@ var replaceables = []struct {
 	{"no_clock", recordtest.Options{Blind: true, Silent: true}},
 }
 
-// eachReplaceable runs a test in a bubble, where time passes only while nothing else is to be done.
+// eachReplaceable runs a test in a bubble, where time passes only while all goroutines wait.
 func eachReplaceable(t *testing.T, f func(t *testing.T, m *recordtest.Memory, p, q *process)) {
 	for _, kind := range replaceables {
 		t.Run(kind.name, func(t *testing.T) {
@@ -35,7 +35,7 @@ func eachReplaceable(t *testing.T, f func(t *testing.T, m *recordtest.Memory, p,
 
 func named(at string) func(*store.Claim) { return func(c *store.Claim) { c.Name = at } }
 
-// lives renews holds as their owner does, and polls for what waits, for so long.
+// lives renews holds as their owner does, and polls for waiting claims, for so long.
 func (p *process) lives(d time.Duration, waiting []store.Claim, holds ...store.Hold) {
 	p.t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Second) {
@@ -56,7 +56,7 @@ func (p *process) lives(d time.Duration, waiting []store.Claim, holds ...store.H
 	}
 }
 
-// A replica that had not received a release takes the place of the server. What its process holds beside it stays.
+// A replica that had not received a release replaces the server. The other holds of the process stay.
 func TestAHoldRestoredByAnotherServerIsFreed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -75,7 +75,7 @@ func TestAHoldRestoredByAnotherServerIsFreed(t *testing.T) {
 	})
 }
 
-// The same with a position, beside another of its process, which is kept.
+// The same with a position, beside another position of the process, which is kept.
 func TestAPositionRestoredByAnotherServerIsFreed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -99,7 +99,7 @@ func TestAPositionRestoredByAnotherServerIsFreed(t *testing.T) {
 	})
 }
 
-// A replica that had not received a grant takes the place of the server: somebody else may be granted the name.
+// A replica that had not received a grant replaces the server: another process may be granted the name.
 func TestAHoldThatANewServerForgotIsLostAtRenewal(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -115,12 +115,12 @@ func TestAHoldThatANewServerForgotIsLostAtRenewal(t *testing.T) {
 		before := len(p.Sessions())
 		p.lives(2*time.Minute+30*time.Second, nil, stays)
 		if n := len(p.Sessions()); n >= before {
-			t.Errorf("%d sessions, as before: one keeps nothing but what is lost", n)
+			t.Errorf("%d sessions, as before: one keeps only lost entries", n)
 		}
 	})
 }
 
-// Whatever becomes of the writes that have a hold go into another session: its lease is what its owner is told.
+// Whatever happens to the writes that move a hold into another session: its lease lasts for as long as its owner knows.
 func TestAHoldIsKeptIfANewServerAnswersNothing(t *testing.T) {
 	t.Parallel()
 	for _, fate := range []recordtest.Fate{recordtest.Lost, recordtest.Unanswered, recordtest.Late, recordtest.Hangs} {
@@ -149,7 +149,7 @@ func TestAHoldIsKeptIfANewServerAnswersNothing(t *testing.T) {
 	}
 }
 
-// As long as nobody can read whether a hold is there, its renewals are none, whatever becomes of the sessions.
+// Until the process can read whether a hold is there, its renewals do not count, whatever happens to the sessions.
 func TestAHoldUnreadableOnTheNewServerIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -161,7 +161,7 @@ func TestAHoldUnreadableOnTheNewServerIsNotRenewed(t *testing.T) {
 		p.all(recordtest.Lost, recordtest.OpLoad, recordtest.OpInbox, recordtest.OpSwap)
 		for range 5 {
 			if r := p.renews(h); r.Err == nil {
-				t.Fatalf("%+v, of what was forgotten", r)
+				t.Fatalf("%+v, for the forgotten hold", r)
 			}
 			time.Sleep(5 * time.Second)
 		}
@@ -170,12 +170,12 @@ func TestAHoldUnreadableOnTheNewServerIsNotRenewed(t *testing.T) {
 			t.Errorf("what was forgotten: %v", r.Err)
 		}
 		if r := p.renews(stays); r.Err != nil {
-			t.Errorf("what is there: %v", r.Err)
+			t.Errorf("the hold that is there: %v", r.Err)
 		}
 	})
 }
 
-// A hold that has no other session to go into stays where it is, and is kept there.
+// A hold without another session to move to stays in its session, which keeps it.
 func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -192,7 +192,7 @@ func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	})
 }
 
-// Each of two servers that take turns is another one: what is held is kept, and what was given back comes free.
+// Two servers take turns, and each counts as another one: holds are kept, and released names come free.
 func TestAHoldIsKeptIfItsServerIsReplacedRepeatedly(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, m *recordtest.Memory, p, q *process) {
@@ -212,7 +212,7 @@ func TestAHoldIsKeptIfItsServerIsReplacedRepeatedly(t *testing.T) {
 	})
 }
 
-// A server that stays costs nothing: a renewal is one request for all that a session keeps.
+// Without a replacement there is no cost: a renewal is one request for all entries of a session.
 func TestARenewalOnAServerThatStaysIsOneRequest(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, _ *process) {

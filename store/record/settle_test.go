@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// answersLate is a backend that is answered late: its renewals are done, and then heard once they are let go.
+// answersLate is a backend with late answers: its renewals are done, and their answers arrive once they are released.
 type answersLate struct {
 	*recordtest.Client
 	sent, letGo chan struct{}
@@ -25,7 +25,7 @@ func (b answersLate) Renew(ctx context.Context, id session.ID) (int64, error) {
 	return calls, err
 }
 
-// A renewal on its way when the sessions end may have been done before: what it tells is no news of the end.
+// A renewal that is under way when the sessions end may have been done before. Its answer says nothing about the end.
 func TestSettleLearnsOfSessionsThatEndedDuringARenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

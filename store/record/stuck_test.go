@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// locks has no renewal of some sessions answered, as if somebody had locked their rows, nor their ends. What is returned locks
-// those instead that the process has by then.
+// locks leaves the renewals and ends of some sessions unanswered, as if their rows were locked. The returned function locks
+// the sessions that the process has at that time instead.
 func (p *process) locks() (again func()) {
 	var mu sync.Mutex
 	var locked []session.ID
@@ -37,8 +37,8 @@ func (p *process) locks() (again func()) {
 	return again
 }
 
-// keeps renews holds as an engine does, for so long: a third of what is left after each answer, with a third of the TTL for a
-// call, and soon again after one that failed. A lease that runs out fails the test.
+// keeps renews holds as an engine does, for so long: after a third of the time that each answer gives, with a third of the TTL for a
+// call, and soon again after a failure. If a lease expires, the test fails.
 func (p *process) keeps(d time.Duration, holds ...store.Hold) {
 	p.t.Helper()
 	until := make([]store.Instant, len(holds))
@@ -52,7 +52,7 @@ func (p *process) keeps(d time.Duration, holds ...store.Hold) {
 		pause := holds[0].TTL / 3
 		for i, r := range all {
 			if store.Now() >= until[i] {
-				p.t.Fatalf("%q has run out: %+v", holds[i].Name, r)
+				p.t.Fatalf("%q has expired: %+v", holds[i].Name, r)
 			}
 			if r.Err != nil {
 				pause = 50 * time.Millisecond
@@ -65,7 +65,7 @@ func (p *process) keeps(d time.Duration, holds ...store.Hold) {
 	}
 }
 
-// Whoever has one session of a process locked, and then the next, and so on: what it holds is kept.
+// One session of a process is locked, then the next, and so on: its holds are kept.
 func TestAHoldIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
@@ -87,7 +87,7 @@ func TestAHoldIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 	})
 }
 
-// The same with what waits, which asks now and then.
+// The same with waiters, which ask now and then.
 func TestAPositionIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
@@ -104,7 +104,7 @@ func TestAPositionIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 				a, err = p.Ask(ctx, waits)
 			}
 			if cancel(); err == nil && a.Granted {
-				t.Fatalf("%+v beside who holds it", a)
+				t.Fatalf("%+v beside the holder", a)
 			}
 			q.keeps(time.Second, h)
 			q.waits(behind)
@@ -117,14 +117,14 @@ func TestAPositionIsKeptIfItsSessionCannotBeRenewed(t *testing.T) {
 	})
 }
 
-// What is granted after it has waited leaves the short session for the long one, though that keeps nothing yet, and is locked as well.
+// A hold that was waited for leaves the short session, although the long one keeps nothing yet and is locked as well.
 func TestAHoldSurvivesIfTheLongSessionCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
 		h := q.takes(q.claim())
-		waits := p.claim(lasting(12 * time.Second)) // hardly more than the short one
+		waits := p.claim(lasting(12 * time.Second)) // hardly longer than the short one
 		p.waits(waits)
-		time.Sleep(waits.PositionTTL * 7 / 20) // the short one was renewed since, and ends after the long one
+		time.Sleep(waits.PositionTTL * 7 / 20) // the short session was renewed since, and ends after the long one
 		p.locks()
 		q.releases(h)
 		got := p.takes(waits)
@@ -136,7 +136,7 @@ func TestAHoldSurvivesIfTheLongSessionCannotBeRenewed(t *testing.T) {
 	})
 }
 
-// What was given back while its session was locked is free, and stays so when that can be written again.
+// A name that was released while its session was locked is free, and stays free once the session can be written again.
 func TestAReleaseFromALockedSessionFreesTheName(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
@@ -184,7 +184,7 @@ func TestLeasesAreKeptIfTheirSessionsAreLocked(t *testing.T) {
 	}
 }
 
-// A hold that is to leave its session is not kept waiting by others that are renewed in the same call.
+// A hold that must leave its session does not wait for others that are renewed in the same call.
 func TestNoHoldThatLeavesItsSessionWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {
@@ -202,8 +202,8 @@ func TestNoHoldThatLeavesItsSessionWaitsForAnother(t *testing.T) {
 	})
 }
 
-// The owner of a hold hears that it is in another session before the one that it has left would have ended, though
-// that other cannot be renewed at the moment.
+// The owner of a hold learns that it has moved before the old session would have ended, although the new session
+// cannot be renewed at the moment.
 func TestAHoldThatLeftItsSessionIsReportedInTime(t *testing.T) {
 	t.Parallel()
 	eachReplaceable(t, func(t *testing.T, _ *recordtest.Memory, p, q *process) {

@@ -17,11 +17,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// stuckWorld is processes that want a few names, on a server where now and then sessions of one of them are locked.
+// stuckWorld is processes that want a few names, on a server where now and then the sessions of one process are locked.
 type stuckWorld struct {
 	t    *testing.T
 	m    *recordtest.Memory
-	wild bool // requests get lost as well, or come late
+	wild bool // requests are also lost, or come late
 
 	mu     sync.Mutex
 	r      *rand.Rand
@@ -67,7 +67,7 @@ func (w *stuckWorld) fate(q recordtest.Request) recordtest.Fate {
 	return recordtest.Answered
 }
 
-// took notes a grant: nobody else has a valid lease.
+// took records a grant, and checks that no other lease is valid.
 func (w *stuckWorld) took(l *holdfast.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *stuckWorld) took(l *holdfast.Lease) {
 	w.got++
 }
 
-// acts takes names, keeps each for a while, hands some on, and gives them back.
+// acts takes names, keeps each for a while, hands some over, and releases them.
 func (w *stuckWorld) acts(l *holdfast.Locker, end time.Time) {
 	for time.Now().Before(end) {
 		name := fmt.Sprint(w.n(4))
@@ -94,7 +94,7 @@ func (w *stuckWorld) acts(l *holdfast.Locker, end time.Time) {
 			continue
 		}
 		w.took(lease)
-		if w.n(8) == 0 { // handed on; a locked session cannot be called for that, so it may be given up then
+		if w.n(8) == 0 { // handed over; a locked session cannot be called for that, so it may be given up then
 			ref, err := lease.Detach()
 			if err != nil {
 				_ = lease.Release()
@@ -124,8 +124,8 @@ func (w *stuckWorld) acts(l *holdfast.Locker, end time.Time) {
 	}
 }
 
-// runStuck runs them for twenty minutes. In the end each name is free. Leases may be lost: what is granted while all sessions of
-// its process are locked has seldom no time to leave them.
+// runStuck runs the processes for twenty minutes. In the end each name is free. Leases can be lost: a hold that is granted while all
+// sessions of its process are locked may have no time to leave them.
 func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 	synctest.Test(t, func(t *testing.T) {
 		m := recordtest.NewMemory(slow(o))
@@ -183,7 +183,7 @@ func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 		m.Deliver()
 		time.Sleep(3 * time.Minute)
 		for i := range 4 {
-			// What was detached may be seen for the first time now, and ends where there is no clock a TTL after that.
+			// A detached hold may be seen for the first time now. Without a clock it ends a TTL after that.
 			ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 			lease, err := lockers[0].Mutex(fmt.Sprint(i)).Lock(ctx)
 			cancel()
@@ -208,7 +208,7 @@ func runStuck(t *testing.T, o recordtest.Options, seed uint64, wild bool) {
 	})
 }
 
-// Whatever is locked, and whatever gets lost besides, no two hold a name at once, and all of them come free.
+// Whatever is locked and lost, no two processes hold a name at once, and all names come free.
 func TestNoTwoHoldANameWhileSessionsAreLocked(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(1)

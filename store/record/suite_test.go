@@ -43,7 +43,7 @@ func slow(o recordtest.Options) recordtest.Options {
 	return o
 }
 
-// terse is a server as NATS is: it tells little with its answers, and the record and the inbox are read apart.
+// terse is a server like NATS: its answers say little, and the record and the inbox are read separately.
 var terse = recordtest.Options{Void: record.VoidByMark, Apart: true, Halves: true, Terse: true}
 
 // storeOn is a store on a new connection.
@@ -51,7 +51,7 @@ func storeOn(m *recordtest.Memory, o recordtest.Options) store.Store {
 	return watching(record.New(backendOf(m.Client(), o)), o)
 }
 
-// backendOf is what a store has of a client.
+// backendOf is the backend that a store gets from a client.
 func backendOf(c *recordtest.Client, o recordtest.Options) record.Backend {
 	if o.Terse {
 		return c.Peeking()
@@ -66,8 +66,8 @@ func watching(s *record.Store, o recordtest.Options) store.Store {
 	return record.WatchStore{Store: s}
 }
 
-// memories has a server for each subtest, which is in the bubble of that: what waits for anything in it is made in it. There nothing is late,
-// and no session ends before its time, however busy the machine is.
+// memories has a server for each subtest, in the subtest's bubble: goroutines that wait for it must be made there. In a bubble nothing is late,
+// and no session ends early, however busy the machine is.
 func memories(o recordtest.Options) func(t *testing.T) *recordtest.Memory {
 	var mu sync.Mutex
 	of := map[*testing.T]*recordtest.Memory{}
@@ -109,7 +109,7 @@ func TestTheStoreDoesWhatTheRuleSays(t *testing.T) {
 						m := recordtest.NewMemory(slow(kind.o))
 						return func() store.Store {
 							of := record.New(backendOf(m.Client(), kind.o))
-							of.DoubtForTest() // else a waiter whose session has ended is granted, and its lock delay blocks
+							of.DoubtForTest() // otherwise a waiter whose session has ended is granted, and its lock delay blocks
 							s := watching(of, kind.o)
 							backings[s] = m
 							return s

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Law 14: the owner of a hold that another process ends is called before anybody else can have it.
+// Law 14: if another process ends a hold, its owner is called before any other claim can be granted.
 
 // faulty is one request of a process that fails.
 type faulty struct {
@@ -22,7 +22,7 @@ type faulty struct {
 	fate recordtest.Fate
 }
 
-// faults are those that an operation of several swaps and a call can meet.
+// faults are the faults that an operation of several swaps and a call can meet.
 func faults() (all []faulty) {
 	for _, fate := range []recordtest.Fate{recordtest.Lost, recordtest.Unanswered, recordtest.Late} {
 		all = append(all, faulty{recordtest.OpSwap, 1, fate}, faulty{recordtest.OpSwap, 2, fate}, faulty{recordtest.OpCall, 1, fate})
@@ -45,7 +45,7 @@ func TestARepeatedBreakNowIsReportedToTheOwner(t *testing.T) {
 				next := q.claim()
 				q.waits(next)
 				operator.once(f.op, f.n, f.fate)
-				for range 3 { // an operator that tries again may be told that it is gone
+				for range 3 { // an operator that tries again may get the answer that it has gone
 					err := operator.BreakHold(t.Context(), store.Break{Name: at, ID: h.ID, Token: h.Token, Now: true})
 					if q.ask(next).Granted {
 						if r := p.renews(h); !errors.Is(r.Err, store.ErrLost) {
@@ -83,13 +83,13 @@ func TestABreakNowOfAHoldThatGoesMeanwhileIsDone(t *testing.T) {
 	})
 }
 
-// as is the hold for an adoption, under an id of the process.
+// as is the hold for an adoption, under a new id of the process.
 func (p *process) as(h store.Hold) store.Hold {
 	h.NewID = p.id.NewID()
 	return h
 }
 
-// detaches makes the hold nobody's.
+// detaches gives the hold an id of no process.
 func (p *process) detaches(h store.Hold) store.Hold {
 	p.t.Helper()
 	h.NewID = store.Process{}.NewID()
@@ -100,7 +100,7 @@ func (p *process) detaches(h store.Hold) store.Hold {
 	return h
 }
 
-// An adoption is not answered, and given up. Its process goes on.
+// An adoption is not answered, and is given up. Its process continues.
 func TestAnAdoptionThatIsGivenUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
@@ -122,7 +122,7 @@ func TestAnAdoptionThatIsGivenUpLeavesNothing(t *testing.T) {
 						m.Deliver()
 					} else {
 						m.Deliver()
-						time.Sleep(h.TTL + time.Second) // the session of the other goes on
+						time.Sleep(h.TTL + time.Second) // the session of the other continues
 						synctest.Wait()
 					}
 					if ids := next.entries(); slices.Contains(ids, h.NewID) {
@@ -182,7 +182,7 @@ func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 	}
 }
 
-// It is handed on by its own process, to nobody or within it.
+// The hold's own process detaches it, or adopts it under another id.
 func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	})
 }
 
-// The server refuses an adoption whose copy before was done and not answered.
+// The server refuses an adoption after an earlier copy of it was done but not answered.
 func TestAnAdoptionThatIsRefusedLaterLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestAnAdoptionThatIsRefusedLaterLeavesNothing(t *testing.T) {
 	})
 }
 
-// The server does not answer for the session by the time that the caller has.
+// The server does not answer for the session within the caller's time.
 func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -251,12 +251,12 @@ func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 			return recordtest.Answered
 		})
 		if r := p.Renew(ctx, []store.Hold{h})[0]; r.Err == nil {
-			t.Fatalf("%+v, and nobody has answered: it was broken", r)
+			t.Fatalf("%+v, and no answer came: it was broken", r)
 		}
 	})
 }
 
-// One request that is never answered holds up the name here no longer than any other: who settles it waits without end.
+// A request that is never answered does not block the name in this process for longer than others, although its sender would wait without end.
 func TestAQuestionForLivesThatHangsEnds(t *testing.T) {
 	bubble(t, polling, func(t *testing.T, m *recordtest.Memory, next func() *process) {
 		p, q := next(), next()

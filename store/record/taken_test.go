@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// resting returns a process whose ask rests, as the note of another is older than its own, and what is
-// told once that ask is answered. All of it is in a bubble, where time passes only while nothing else is to be done.
-// reads counts what it has sent to the server since.
+// resting returns a process whose ask rests, because the note of another process is older than its own, and a channel
+// for the ask's answer. It must run in a bubble, where time passes only while all goroutines wait.
+// reads counts the requests that the process has sent since.
 func resting(t *testing.T, o recordtest.Options, apart bool) (p, holder *process, h store.Hold, c store.Claim, answered chan store.Answer, reads *atomic.Int32) {
 	m := recordtest.NewMemory(o)
 	client := m.Client()
@@ -59,12 +59,12 @@ func resting(t *testing.T, o recordtest.Options, apart bool) (p, holder *process
 	return p, holder, h, c, answered, reads
 }
 
-// Who has left a note need not read the record to know that it is in.
+// A claim that has left a note need not read the record to learn that the note was taken in.
 func TestATakenInNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, holder, h, _, answered, reads := resting(t, recordtest.Options{}, false)
-		holder.changes(h, 2) // its answer tells what is in the inbox
+		holder.changes(h, 2) // its answer has the inbox
 		holder.changes(h, 3)
 		synctest.Wait()
 		select {
@@ -73,7 +73,7 @@ func TestATakenInNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		default:
-			t.Error("it is not told that its note was taken in")
+			t.Error("it is not notified that its note was taken in")
 		}
 		if n := reads.Load(); n != 0 {
 			t.Errorf("it has sent %d requests", n)
@@ -81,7 +81,7 @@ func TestATakenInNotesOwnerIsNotifiedAndReadsNothing(t *testing.T) {
 	})
 }
 
-// A note under a session that has ended keeps nothing: who has joined again has to be told of the present one.
+// A note under an ended session keeps nothing. A claim that has joined again needs a notification for the present session.
 func TestANoteTakenInUnderAnotherSessionDoesNotCount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestANoteTakenInUnderAnotherSessionDoesNotCount(t *testing.T) {
 	})
 }
 
-// The record and the inbox are read apart. Who looks for itself in the record alone writes nothing, as it does not know who
-// came before.
+// The record and the inbox are read separately. A claim that reads only the record writes nothing, as it does not know which
+// claims came before.
 func TestAReadOfTheRecordAloneOvertakesNoNote(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestAReadOfTheRecordAloneOvertakesNoNote(t *testing.T) {
 	})
 }
 
-// In a crowd each leaves it to the server to report the end of who is ahead of it. If that fails, it finds out when it asks
+// In a crowd the server reports the end of the claim ahead. If that report fails, the waiter finds the end when it asks
 // again.
 func TestARepeatedAskInACrowdFindsAnEndedHolder(t *testing.T) {
 	t.Parallel()
@@ -135,12 +135,12 @@ func TestARepeatedAskInACrowdFindsAnEndedHolder(t *testing.T) {
 		m.Lapse(q.Sessions()...)
 		time.Sleep(2 * time.Second) // what was heard of it before is not believed for longer
 		if a := p.ask(first); !a.Granted {
-			t.Errorf("%+v, want it granted: who held it is gone", a)
+			t.Errorf("%+v, want it granted: the holder has gone", a)
 		}
 	})
 }
 
-// In a crowd who waits at the head finds any holder that has ended, however many there are.
+// In a crowd the first waiter finds any holder that has ended, however many holders there are.
 func TestADeadHolderAmongManyIsFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,13 +162,13 @@ func TestADeadHolderAmongManyIsFound(t *testing.T) {
 		m.Lapse(dead.Sessions()...)
 		time.Sleep(2 * time.Second) // what was heard of it before is not believed for longer
 		if a := p.ask(first); !a.Granted {
-			t.Errorf("%+v, want it granted: a holder is gone", a)
+			t.Errorf("%+v, want it granted: a holder has gone", a)
 		}
 	})
 }
 
-// Laws 4 and 14. A name of which nothing is known any more is read again before its claims are asked for: a second note of one that
-// is in the record would wait for a notification, and a late one would tell of a grant that was broken meanwhile.
+// Laws 4 and 14. A forgotten name is read again before its claims are asked for. Otherwise a claim that is in the record would leave
+// a second note and wait for a notification, and a late notification could report a grant that was broken meanwhile.
 func TestAClaimOfAForgottenNameIsReadBeforeItIsGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestAClaimOfAForgottenNameIsReadBeforeItIsGranted(t *testing.T) {
 		if st := p.HearForTest(store.MaxPositionTTL); st.Calls == 0 {
 			t.Fatalf("%+v, want a call", st)
 		}
-		away.joinsAndHangs(true) // so that a note of ours would be left to others to take in
+		away.joinsAndHangs(true) // so that a note of this process would be left to others
 		p.client.Fates(func(r recordtest.Request) recordtest.Fate {
 			if r.Op == recordtest.OpJoin {
 				p.NotifyForTest(granted)

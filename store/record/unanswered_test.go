@@ -42,7 +42,7 @@ func TestAnUnansweredSwapIsVoidOnceItsClaimIsGivenUp(t *testing.T) {
 	}
 }
 
-// Law 3: a claim may be asked for anew in a shorter session.
+// Law 3: a claim can be asked for again in a shorter session.
 func TestAnUnansweredSwapIsVoidOnceItsClaimIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAnUnansweredSwapIsVoidOnceItsClaimIsRepeated(t *testing.T) {
 		c := p.claim(lasting(3 * time.Minute))
 		p.once(recordtest.OpSwap, 1, recordtest.Late)
 		p.unanswered(c)
-		h := q.takes(q.claim()) // what is late can be done no more, or can be if the name is as it was
+		h := q.takes(q.claim()) // a late request cannot be done any more, or only if the name is unchanged
 		c.TTL = time.Minute
 		p.waits(c)
 		m.Deliver()
@@ -71,7 +71,7 @@ func TestAnUnansweredJoinIsVoidOnceItsClaimIsGivenUp(t *testing.T) {
 				p, q := start(t, m, false), start(t, m, false)
 				h := q.takes(q.claim())
 				p.waits(p.claim()) // so that it has a session to wait in
-				q.waits(q.claim()) // so that what p remembers is old
+				q.waits(q.claim()) // so that the record that p remembers is old
 				c := p.claim()
 				p.once(void.join, 1, recordtest.Late)
 				p.unanswered(c)
@@ -134,7 +134,7 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 	})
 }
 
-// What nobody waits for any more must not be done behind the release that gives it up.
+// An operation without a waiting caller must not be done after the release that gives it up.
 func TestAnAbandonedAskIsNotDoneAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,10 +150,10 @@ func TestAnAbandonedAskIsNotDoneAfterItsRelease(t *testing.T) {
 				return recordtest.Answered
 			}
 			switch n := requests.Add(1); n {
-			case 1: // of the first ask: two more come to wait behind it
+			case 1: // of the first ask: two more claims come behind it
 				met <- 1
 				<-first
-			case 2: // of these two
+			case 2: // the requests of these two
 				met <- 2
 				<-second
 				q.writes(h) // it is refused, and tried again
@@ -187,7 +187,7 @@ func TestAnAbandonedAskIsNotDoneAfterItsRelease(t *testing.T) {
 	})
 }
 
-// Law 3: an inbox that was not read to its end is none without the note.
+// Law 3: an inbox that was not read to its end does not prove that a note is missing.
 func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 	t.Parallel()
 	for _, void := range voids {
@@ -198,7 +198,7 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 				q := start(t, m, false)
 				h := q.takes(q.claim())
 				var crowd []*process
-				for range 2*record.MaxNotes + 8 { // so that two readings do not show all
+				for range 2*record.MaxNotes + 8 { // so that two reads do not return all
 					crowd = append(crowd, start(t, m, false))
 				}
 				for _, p := range crowd {
@@ -207,7 +207,7 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 				}
 				last := start(t, m, false)
 				last.givesUpWaiting()
-				q.writes(h) // what all of them remember is old now
+				q.writes(h) // the record that all of them remember is old now
 				for _, p := range crowd {
 					p.joinsAndHangs(void.o.Apart)
 				}
@@ -226,7 +226,7 @@ func TestAClaimThatGivesUpLeavesNoNoteInALongInbox(t *testing.T) {
 	}
 }
 
-// holdsBeside is a process that holds a name beside another name, so that its session goes on, and one whose claim waits for the name.
+// holdsBeside is a process that holds the name and another one, so that its session continues, and a process whose claim waits for the name.
 func holdsBeside(t *testing.T, ttl time.Duration) (p, q *process, h store.Hold, c store.Claim) {
 	t.Helper()
 	m := recordtest.NewMemory(recordtest.Options{MinTTL: time.Second})
@@ -237,7 +237,7 @@ func holdsBeside(t *testing.T, ttl time.Duration) (p, q *process, h store.Hold, 
 	return p, q, h, c
 }
 
-// What takes out a claim that could not be given back is sent anew soon enough, if it gets lost itself: others wait for the name.
+// If a release fails, its process takes the claim out. If that request is lost, too, it is repeated soon, as others wait for the name.
 func TestAHungRemovalDoesNotBlockForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,12 +259,12 @@ func TestAHungRemovalDoesNotBlockForLong(t *testing.T) {
 		}
 		until(t, "who waits is told", func() bool { return q.heard(c.ID) })
 		if d := time.Since(began); d > ttl || hung.Load() < 2 {
-			t.Errorf("after %v, and %d requests of it; want it in %v, though one hangs", d, hung.Load(), ttl)
+			t.Errorf("after %v, and %d requests of it; want it in %v, although one hangs", d, hung.Load(), ttl)
 		}
 	})
 }
 
-// Who gives a claim back in vain, again and again, puts off nothing by that: once the server answers, the name is free soon.
+// A caller that releases in vain again and again does not delay that: once the server answers, the name is free soon.
 func TestAReleaseThatIsTriedOftenIsDoneSoonAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{2 * time.Second, time.Minute} {
@@ -317,8 +317,8 @@ func TestARemovalPausesForNoMoreThanAQuarterOfTheTTL(t *testing.T) {
 	})
 }
 
-// A hold that has ended is taken out by its process, until that is done or all who wait have asked again: where the end of a
-// session is not reported, nobody else tells them.
+// A hold that has ended is taken out by its process, which tries until that is done or all waiters have asked again. If the
+// server does not report ends of sessions, no other process notifies the waiters.
 func TestAFailedRemovalIsRepeatedAsLongAsOthersWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -328,16 +328,16 @@ func TestAFailedRemovalIsRepeatedAsLongAsOthersWait(t *testing.T) {
 		p.client.Fates(func(recordtest.Request) recordtest.Fate { return recordtest.Lost })
 		c := q.claim()
 		q.waits(c)
-		time.Sleep(5 * time.Second) // it has ended, and has been taken out in vain
+		time.Sleep(5 * time.Second) // it has ended, and taking it out has failed
 		p.client.Fates(nil)
 		time.Sleep(time.Second)
 		if !q.heard(c.ID) {
-			t.Error("who waits is not told")
+			t.Error("the waiter is not notified")
 		}
 	})
 }
 
-// What could not be given back is taken out as soon as its caller has been told, not when somebody happens to look.
+// If a release fails, the claim is taken out as soon as the caller has the error, not when another process reads the name.
 func TestAnUnansweredReleaseIsDoneAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestAnUnansweredReleaseIsDoneAtOnce(t *testing.T) {
 		c := q.claim()
 		q.waits(c)
 		p.once(recordtest.OpSwap, 1, recordtest.Lost)
-		synctest.Wait() // until nothing is due any more
+		synctest.Wait() // until no work is due
 		began := time.Now()
 		if err := p.Release(t.Context(), h); err == nil {
 			t.Fatal("released, want no answer")
@@ -359,7 +359,7 @@ func TestAnUnansweredReleaseIsDoneAtOnce(t *testing.T) {
 	})
 }
 
-// What gives back a hold again does what the first try was to do, and not what is done for who never had it.
+// A repeated release does what the first try should have done, not what a release with token 0 does.
 func TestAReleaseThatIsRepeatedKeepsTheMinimumHold(t *testing.T) {
 	t.Parallel()
 	for _, o := range []recordtest.Options{{}, {Blind: true}} {
@@ -392,7 +392,7 @@ func TestAReleaseThatIsRepeatedKeepsTheMinimumHold(t *testing.T) {
 	}
 }
 
-// Its owner has given it back, or never had it: it has not expired.
+// The owner has released it, or never had it: it has not expired.
 func TestAnUnansweredReleaseLeavesNoLockDelay(t *testing.T) {
 	t.Parallel()
 	for _, withdrawn := range []bool{false, true} {

@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// clockless is a server without a clock, where a session is judged by having been seen unchanged for its TTL.
+// clockless is a server without a clock: a session has ended if it was seen unchanged for its TTL.
 var clockless = recordtest.Options{Life: session.ByOwnClock, Blind: true}
 
-// watches tries until the answer is sure, as an engine does, and returns for how long that took.
+// watches tries until the answer is sure, as an engine does, and returns how long that took.
 func (p *process) watches(c store.Claim) (a store.Answer, took time.Duration) {
 	p.t.Helper()
 	began := store.Now()
@@ -36,21 +36,21 @@ func TestATryIsNotSureOfAHolderThatItHasNotSeenAlive(t *testing.T) {
 		p.takes(c)
 		a, took := start(t, m, false).watches(p.claim(try))
 		if a.Granted || took > c.TTL/2 {
-			t.Fatalf("of one that lives: %+v after %v, want a refusal once it has been renewed", a, took)
+			t.Fatalf("the holder lives: %+v after %v, want a refusal once it has been renewed", a, took)
 		}
 		p.client.Cut()
 		q := start(t, m, false)
 		a, took = q.watches(q.claim(try))
 		if !a.Granted || took > c.TTL+time.Second {
-			t.Fatalf("of one that is dead: %+v after %v, want it granted after %v", a, took, c.TTL)
+			t.Fatalf("the holder is dead: %+v after %v, want it granted after %v", a, took, c.TTL)
 		}
 		if a := start(t, m, false).ask(p.claim()); a.Granted || a.Unsure != 0 {
-			t.Fatalf("of one that waits: %+v, which is told in any case", a)
+			t.Fatalf("a claim that may wait got %+v, want a refusal without doubt", a)
 		}
 	})
 }
 
-// The dead are watched together, those that wait as well: one after the other would take long.
+// All dead sessions are watched together, those of waiters too: one after the other would take long.
 func TestATryWatchesTheDeadTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestATryWatchesTheDeadTogether(t *testing.T) {
 		p.client.Cut()
 		q := start(t, m, false)
 		if a, took := q.watches(q.claim(try)); !a.Granted || took > c.TTL+time.Second {
-			t.Fatalf("%+v after %v, want it granted after %v, though others waited", a, took, c.TTL)
+			t.Fatalf("%+v after %v, want it granted after %v, although others waited", a, took, c.TTL)
 		}
 	})
 }

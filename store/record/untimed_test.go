@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// An untimed backend is of a server that has a clock, and of which some or all answers do not tell it.
+// An untimed backend is of a server that has a clock, but some or all of its answers do not have the time.
 type untimed struct {
 	*recordtest.Client
-	all bool // else those of List alone
+	all bool // otherwise only those of List
 }
 
 func (b untimed) Load(ctx context.Context, name string) (record.Record, error) {
@@ -46,20 +46,20 @@ func (b untimed) List(ctx context.Context, unwritten time.Duration) iter.Seq2[re
 	}
 }
 
-// startUntimed starts a process that is told no time: by no answer, or by no listing.
+// startUntimed starts a process that gets no time: with no answer, or with no listing.
 func startUntimed(t *testing.T, m *recordtest.Memory, all bool) *process {
 	t.Helper()
 	c := m.Client()
 	return startOn(t, c, untimed{c, all}, false)
 }
 
-// counted are claims of which something is counted by the server's time.
+// counted are claims with a duration that counts by the server's time.
 var counted = map[string]func(*store.Claim){
 	"minimum hold": func(c *store.Claim) { c.MinHold = time.Minute },
 	"lock delay":   func(c *store.Claim) { c.LockDelay = time.Minute },
 }
 
-// It would count by its own clock, and that is another's.
+// The process would count by its own clock, which differs from the server's.
 func TestNothingIsCountedWithoutServerTime(t *testing.T) {
 	t.Parallel()
 	for what, with := range counted {
@@ -68,7 +68,7 @@ func TestNothingIsCountedWithoutServerTime(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := recordtest.NewMemory(recordtest.Options{})
 				p, q := start(t, m, false), startUntimed(t, m, true)
-				q.releases(q.takes(q.claim())) // what needs no time
+				q.releases(q.takes(q.claim())) // operations that need no time
 				if _, err := q.Ask(t.Context(), q.claim(with)); !errors.Is(err, store.ErrUnsupported) {
 					t.Fatalf("asked for with a %s: %v, want an ErrUnsupported", what, err)
 				}
@@ -82,7 +82,7 @@ func TestNothingIsCountedWithoutServerTime(t *testing.T) {
 	}
 }
 
-// As ls and a completion do: they write nothing, and have heard of no time before.
+// As ls and a completion do: they write nothing, and have read no time before.
 func TestANameIsListedThoughTheListingHasNoTime(t *testing.T) {
 	t.Parallel()
 	for what, with := range counted {
@@ -97,7 +97,7 @@ func TestANameIsListedThoughTheListingHasNoTime(t *testing.T) {
 						q, n := startUntimed(t, m, all), 0
 						for st, err := range q.List(t.Context(), name) {
 							if err != nil || st.Name != at || len(st.Entries) != 1 || st.Entries[0].ID != h.ID || st.Entries[0].Expires <= 0 {
-								t.Errorf("listed: %+v, %v, want who holds it", st, err)
+								t.Errorf("listed: %+v, %v, want the holder", st, err)
 							}
 							n++
 						}
@@ -111,11 +111,11 @@ func TestANameIsListedThoughTheListingHasNoTime(t *testing.T) {
 	}
 }
 
-// A process that writes one name all the time hears of the server's clock now and then.
+// A process that writes one name all the time reads the server's clock now and then.
 func TestAWriterOfOneNameReadsTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := recordtest.NewMemory(terse).Client() // no answer to a swap tells the time
+		c := recordtest.NewMemory(terse).Client() // no answer to a swap has the time
 		p := startOn(t, c, c.Peeking(), false)
 		loads := 0
 		for range 10 {
@@ -134,7 +134,7 @@ func TestAWriterOfOneNameReadsTheClock(t *testing.T) {
 	})
 }
 
-// A hold that is broken, or given back, is so on a server that tells no time.
+// Breaking and releasing a hold work on a server that returns no time.
 func TestAServerWithoutTimesKeepsWhatNeedsNone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

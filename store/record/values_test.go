@@ -14,8 +14,8 @@ import (
 
 type traceKey struct{}
 
-// tracing is a backend that notes of each swap the trace in its context, and those that
-// it can be linked to. The first stops until it may go on.
+// tracing is a backend that records for each swap the trace in its context, and the traces that
+// it can be linked to. The first swap stops until the test lets it continue.
 type tracing struct {
 	*recordtest.Client
 	begun, goesOn chan struct{}
@@ -41,8 +41,8 @@ func (b *tracing) Swap(ctx context.Context, s *record.Swap) (record.Outcome, err
 	return b.Client.Swap(ctx, s)
 }
 
-// A write is made on a context of the store's. It has the values of the one whose claim
-// it writes, and names those whose claims it writes together.
+// A write has a context of the store. If it writes one claim, it has that claim's values. If it
+// writes several together, it names their contexts.
 func TestAWriteForSeveralIsLinkedToEach(t *testing.T) {
 	m := recordtest.NewMemory(recordtest.Options{})
 	c := m.Client()

@@ -55,7 +55,7 @@ func TestAHolderGrantedByNotificationLearnsOfABreak(t *testing.T) {
 		if err := q.BreakHold(t.Context(), store.Break{Name: at, ID: c.ID, Token: token, Reason: "because"}); err != nil {
 			t.Fatal(err)
 		}
-		k := p.takes(c) // it was told before, and has not read since
+		k := p.takes(c) // it was notified before, and has not read since
 		broken := (*store.LostError)(nil)
 		if r := p.renews(k); !errors.As(r.Err, &broken) || broken.Reason != "because" {
 			t.Fatalf("renewed: %+v, want lost: because", r)
@@ -77,7 +77,7 @@ func TestAnAskThatJoinsIsAnsweredOnceItIsInTheRecord(t *testing.T) {
 				p.waits(first)
 				q.waits(second)
 				p.waits(third)
-				// What another process, which has read no inbox, writes now is behind it.
+				// A later write of another process, which has read no inbox, comes after it.
 				fourth := q.claim()
 				q.waits(fourth)
 				q.lists(h.ID, first.ID, second.ID, third.ID, fourth.ID)
@@ -142,12 +142,12 @@ func TestANotificationOfAnotherSessionIsNoGrant(t *testing.T) {
 		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: session.NewID()})
 		p.isTold(c.ID, 0) // its owner would not ask
 		if a := p.ask(c); a.Granted {
-			t.Fatalf("%+v: that was in another session", a)
+			t.Fatalf("%+v: that is from another session", a)
 		}
 	})
 }
 
-// Who waits may be granted by a notification, and then counts on its PositionTTL.
+// A waiter can be granted by a notification, and then counts on its PositionTTL.
 func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
 	})
 }
 
-// Law 6: what is on its way may put its entry into another session.
+// Law 6: a request under way can move the entry into another session.
 func TestANotificationFromBeforeAMoveIsNoGrant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestANotificationFromBeforeAMoveIsNoGrant(t *testing.T) {
 		p.NotifyForTest(record.Notification{Name: at, ID: c.ID, Token: 4711, N: 1, Session: before})
 		p.isTold(c.ID, 0)
 		if a := p.ask(c); a.Granted {
-			t.Fatalf("%+v: that was before it has moved", a)
+			t.Fatalf("%+v: that is from before the move", a)
 		}
 	})
 }
@@ -218,14 +218,14 @@ func TestAWaiterWatchesANewEntryAheadToo(t *testing.T) {
 		}
 		b.givesUp(first)
 		until(t, "it is told", func() bool { return c.ToldForTest(second.ID) })
-		c.ReadsForTest(t.Context(), at, &old, sent) // the reply of what it had sent before
+		c.ReadsForTest(t.Context(), at, &old, sent) // the reply to an earlier request
 		a.client.Cut()
 		m.Lapse(held...)
 		until(t, "who waits is told of the end", func() bool { return c.heard(second.ID) })
 	})
 }
 
-// Many that come at once.
+// Many claims come at once.
 func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 	t.Parallel()
 	for _, kind := range servers {
@@ -255,7 +255,7 @@ func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 							}
 							if a.Granted {
 								if inside.Add(1) != 1 {
-									t.Error("two are inside")
+									t.Error("two hold the name")
 								}
 								inside.Add(-1)
 								served.Add(1)
@@ -268,7 +268,7 @@ func TestManySimultaneousClaimsAreAllGranted(t *testing.T) {
 								time.Sleep(10 * time.Millisecond)
 								continue
 							}
-							for reported := false; !reported; { // the last as many times as long as one
+							for reported := false; !reported; { // each round waits until one claim is served
 								before := served.Load()
 								until(t, "it is told, or another is served", func() bool {
 									reported = p.heard(c.ID)

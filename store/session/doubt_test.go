@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// entered is a session that keeps something, of a process on a server of its own.
+// entered is a session that keeps something, of a process with its own server.
 func entered(t *testing.T, ttl time.Duration) (*recordtest.Memory, *session.Set, *recordtest.Client, *session.Session) {
 	t.Helper()
 	m := recordtest.NewMemory(recordtest.Options{})
@@ -21,7 +21,7 @@ func entered(t *testing.T, ttl time.Duration) (*recordtest.Memory, *session.Set,
 	return m, s, c, sess
 }
 
-// stuck has every renewal of a session go without an answer for as long as others are answered.
+// stuck leaves every renewal of a session without an answer while other sessions are answered.
 func stuck(c *recordtest.Client, sess *session.Session) {
 	c.Fates(func(q recordtest.Request) recordtest.Fate {
 		if q.Op == recordtest.OpRenew && q.Session == sess.ID {
@@ -31,7 +31,7 @@ func stuck(c *recordtest.Client, sess *session.Session) {
 	})
 }
 
-// A session whose renewals are not answered is left for another while it lasts, if the server answers that one.
+// If a session's renewals are not answered, and another session's are, its entries move to the other in time.
 func TestASessionIsSuspectWhileItLastsIfItAloneCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second, time.Hour} {
@@ -40,23 +40,23 @@ func TestASessionIsSuspectWhileItLastsIfItAloneCannotBeRenewed(t *testing.T) {
 			stuck(c, sess)
 			for !sess.State().Suspect {
 				if sess.Over() {
-					t.Fatalf("%v: it has ended, and nothing was told of it before", ttl)
+					t.Fatalf("%v: it has ended without being suspect before", ttl)
 				}
 				time.Sleep(ttl / 1000)
 			}
 			st := sess.State()
 			if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/5 {
-				t.Errorf("%v: only %v are left for what has to leave it", ttl, left)
+				t.Errorf("%v: only %v are left for the entries that must leave it", ttl, left)
 			}
 			next := present(t, s, ttl)
 			if st := next.State(); next == sess || st.Suspect || st.Over || s.Begun(ttl) != next {
-				t.Fatalf("%v: what has to leave it has nowhere to go: %+v", ttl, st)
+				t.Fatalf("%v: there is no session for the entries that must leave it: %+v", ttl, st)
 			}
 			next.Enter()
 			sess.Leave()
 			time.Sleep(4*ttl + 10*time.Second)
 			if left, known := s.Known(sess.ID); known && left > 0 || next.Over() || next.State().Suspect {
-				t.Fatalf("%v: it has %v left, though it keeps nothing; the other: %+v", ttl, left, next.State())
+				t.Fatalf("%v: it has %v left, although it keeps nothing; the other: %+v", ttl, left, next.State())
 			}
 			if n := len(m.Sessions()); n != 1 {
 				t.Errorf("%v: %d sessions, want the one that keeps something", ttl, n)
@@ -65,7 +65,7 @@ func TestASessionIsSuspectWhileItLastsIfItAloneCannotBeRenewed(t *testing.T) {
 	}
 }
 
-// An outage of the server makes none suspect: else all that is held had to be written anew when it is over.
+// An outage of the server makes no session suspect: otherwise all holds would have to be written again after it.
 func TestNoSessionIsSuspectBecauseTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,23 +74,23 @@ func TestNoSessionIsSuspectBecauseTheServerIsAway(t *testing.T) {
 		for round := range 20 {
 			for _, fate := range []recordtest.Fate{recordtest.Hangs, recordtest.Lost, recordtest.Unanswered} {
 				c.Fates(func(recordtest.Request) recordtest.Fate { return fate })
-				time.Sleep(ttl/4 + time.Duration(round)*ttl/100) // with what passes before and after, less than its TTL
+				time.Sleep(ttl/4 + time.Duration(round)*ttl/100) // with the time before and after, less than its TTL
 				c.Fates(nil)
 				time.Sleep(ttl)
 				if st := sess.State(); st.Suspect || st.Over || st.Failing || present(t, s, ttl) != sess {
-					t.Fatalf("%+v after an outage in which all is %d", st, fate)
+					t.Fatalf("%+v after an outage in which the fate of all requests is %d", st, fate)
 				}
 			}
 		}
 		sess.Leave()
 		time.Sleep(4 * ttl)
 		if n := len(m.Sessions()); n != 0 {
-			t.Errorf("%d sessions are left of none that keeps anything", n)
+			t.Errorf("%d sessions are left, and none keeps anything", n)
 		}
 	})
 }
 
-// One renewal that is not answered tells little: a connection was cut, say.
+// One unanswered renewal proves little: a connection may have been cut.
 func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestNoSessionIsSuspectAfterOneRenewal(t *testing.T) {
 	})
 }
 
-// Whoever needs the time for something else does not wait for a renewal that is not going to be answered.
+// A caller that needs the time for a move does not wait for a renewal that will not be answered.
 func TestNoCallWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestNoCallWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if sess.Fresh() != nil {
-			t.Error("whoever goes into it is to wait for the next renewal, though the last one failed")
+			t.Error("a new entry would wait for the next renewal, although the last one failed")
 		}
 		for !sess.State().Suspect {
 			time.Sleep(time.Millisecond)
@@ -137,12 +137,12 @@ func TestNoCallWaitsForASessionThatCannotBeRenewed(t *testing.T) {
 		began := store.Now()
 		session.RenewAll(t.Context(), map[*session.Session]bool{sess: true})
 		if waited := store.Now().Sub(began); waited > 0 {
-			t.Errorf("it is waited for it for %v", waited)
+			t.Errorf("the wait for it took %v", waited)
 		}
 	})
 }
 
-// On a busy machine an answer takes longer than a sixth of so little, and others that were begun for that would make it busier.
+// On a busy machine an answer takes longer than a sixth of a short TTL, and more sessions would make it busier.
 func TestNoSessionIsSuspectThatLastsForLessThanASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

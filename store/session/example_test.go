@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Two processes have sessions on one server, which here is in memory. What the first keeps names
-// its session: so the second can ask whether it may count on that still.
+// Two processes have sessions on one server, which here is in memory. An entry of the first
+// names its session, so the second can check whether the entry still counts.
 func ExampleSet() {
 	ctx := context.Background()
 	server := recordtest.NewMemory(recordtest.Options{})
@@ -20,7 +20,7 @@ func ExampleSet() {
 	one, other := process(), process()
 	defer other.Close(ctx)
 
-	// The session is begun with the first thing that it keeps, and is renewed from then on.
+	// The session begins with its first entry, and is renewed from then on.
 	kept, err := one.Present(ctx, time.Minute)
 	if err != nil {
 		fmt.Println(err)
@@ -39,7 +39,7 @@ func ExampleSet() {
 
 	kept.Leave()
 	one.Close(ctx) // the process ends, and its sessions with it
-	other.Trust(0) // for this example: what was heard a moment ago counts no more
+	other.Trust(0) // for this example: earlier answers do not count any more
 	fmt.Println("it lives:", lives())
 	// Output:
 	// it lives: true

@@ -2,7 +2,7 @@ package session
 
 import "time"
 
-// RenewPart is of a session: after that part of it it is renewed.
+// RenewPart is the part of its TTL after which a session is renewed.
 const RenewPart = renewPart
 
 // WatchedForTest is how many sessions of others are watched.
@@ -18,5 +18,5 @@ func PatienceForTest(lasts, trip time.Duration) time.Duration { return patience(
 // PauseForTest is the longest time after the first renewal that failed until the next.
 func PauseForTest(lasts time.Duration) time.Duration { return min(lasts/24, 20*time.Millisecond) }
 
-// SeenForTest is of how many sessions something that was seen is kept.
+// SeenForTest is the number of sessions of which an observation is kept.
 func (u *Unchanged) SeenForTest() int { return len(u.seen) }

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The sessions with one thing wrong fail a test.
+// The sessions with one defect fail a test.
 func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 	t.Parallel()
 	var all []mutant.Broken

@@ -48,7 +48,7 @@ func TestASessionWithoutAClockEndsWhenItWasSeenUnchangedForItsTTL(t *testing.T) 
 		time.Sleep(clocklessTTL)
 		leftIs(t, other, id, 0)
 		if _, err := owner.Renew(t.Context(), id); !errors.Is(err, store.ErrLost) {
-			t.Fatalf("%v, want lost: for another it has ended", err)
+			t.Fatalf("%v, want lost: another process has ended it", err)
 		}
 	})
 }
@@ -96,7 +96,7 @@ func TestNothingIsKeptOfASessionThatHasEnded(t *testing.T) {
 	})
 }
 
-// The question takes long, and the session is renewed meanwhile.
+// The read takes long, and the session is renewed meanwhile.
 func TestASessionIsSeenUnchangedFromTheAnswerOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,11 +166,11 @@ func TestAnErrorOfTheReaderIsNoEnd(t *testing.T) {
 		t.Fatalf("%v, want no answer", err)
 	}
 	if _, known := s.Known(id); known {
-		t.Fatal("it is known what nobody has answered")
+		t.Fatal("the state is known although no answer came")
 	}
 }
 
-// What a store was told of a session beside something else spares the question, and ends nothing.
+// If another answer has reported a session's state, the store need not read it. Such a report ends no session.
 func TestASideObservationOfASessionDoesNotEndIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // it is believed for a second
@@ -179,15 +179,15 @@ func TestASideObservationOfASessionDoesNotEndIt(t *testing.T) {
 		s.Saw(lives, time.Hour)
 		s.Saw(expired, -time.Hour)
 		if left, known := s.Known(lives); !known || left <= 0 {
-			t.Errorf("of one that was seen alive: %v, %v", left, known)
+			t.Errorf("a session that was seen alive: %v, %v", left, known)
 		}
 		if left, known := s.Known(expired); known {
-			t.Errorf("of one that had expired: %v, though nobody has made that final", left)
+			t.Errorf("a session that had expired: %v, although nobody has made its end final", left)
 		}
 	})
 }
 
-// An endedBefore is a server that says of each session for how long it has ended.
+// An endedBefore is a server that reports how long ago each session has ended.
 type endedBefore struct {
 	session.Backend
 	by time.Duration
@@ -197,7 +197,7 @@ func (e endedBefore) Left(_ context.Context, ids []session.ID) ([]time.Duration,
 	return slices.Repeat([]time.Duration{-e.by}, len(ids)), nil
 }
 
-// A lock delay counts from the end of a session, and not from when somebody finds that.
+// A lock delay counts from the end of a session, not from when a process finds that end.
 func TestItIsKnownForHowLongASessionHasEnded(t *testing.T) {
 	t.Parallel()
 	s := session.NewSet(endedBefore{recordtest.NewMemory(recordtest.Options{}).Client(), time.Hour}, func() {})
@@ -207,11 +207,11 @@ func TestItIsKnownForHowLongASessionHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, known := s.Known(id); !known || left > -time.Hour || left < -2*time.Hour {
-		t.Errorf("of a session that ended an hour ago: %v, %v", left, known)
+		t.Errorf("a session that ended an hour ago: %v, %v", left, known)
 	}
 }
 
-// Who has seen it change knows that it lives; who has seen it unchanged for its TTL has yet to close it.
+// A process that has seen a session change knows that it lives. One that has seen it unchanged for its TTL must still close it.
 func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -223,14 +223,14 @@ func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
 				t.Fatalf("it is in doubt for %v, want %v", d, want)
 			}
 		}
-		doubt(0) // nobody has asked
+		doubt(0) // no process has read it
 		leftIs(t, other, id, clocklessTTL)
 		doubt(clocklessTTL)
 		time.Sleep(time.Second)
 		doubt(clocklessTTL - time.Second)
 		time.Sleep(clocklessTTL - time.Second)
 		if d := set.Doubt(id); d <= 0 || d > time.Second {
-			t.Fatalf("it is in doubt for %v, and it has to be asked about once more", d)
+			t.Fatalf("it is in doubt for %v, and must be read once more", d)
 		}
 		if _, err := owner.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -240,7 +240,7 @@ func TestASessionIsInDoubtUntilItWasSeenToChange(t *testing.T) {
 		time.Sleep(time.Second)
 		leftIs(t, other, id, clocklessTTL-time.Second)
 		doubt(0)
-		// That it has changed since long ago does not show that it lives.
+		// A change since a long time ago does not show that the session lives.
 		time.Sleep(10 * clocklessTTL)
 		if _, err := owner.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)

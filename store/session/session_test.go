@@ -114,7 +114,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	}
 }
 
-// A lost reply, or two, cost no session: each leaves time for another try.
+// One or two lost replies lose no session: each leaves time for another try.
 func TestALostReplyLeavesTimeToRenewAgain(t *testing.T) {
 	t.Parallel()
 	for _, d := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
@@ -167,7 +167,7 @@ func TestASessionEndsByTheClockOfItsOwner(t *testing.T) {
 		t.Fatalf("known %v, left %v: its claims are lost", known, left)
 	}
 	if next := present(t, s, 100*time.Millisecond); next == sess {
-		t.Fatal("new claims go into a session that is over")
+		t.Fatal("new claims go into a session that has ended")
 	}
 }
 
@@ -178,7 +178,7 @@ func TestASessionThatTheServerEndedHasEnded(t *testing.T) {
 	sess := present(t, s, time.Minute)
 	m.Lapse(sess.ID)
 	if st := sess.Wait(t.Context(), sess.Renew()); !st.Over {
-		t.Fatalf("%+v, want over", st)
+		t.Fatalf("%+v, want ended", st)
 	}
 }
 
@@ -194,10 +194,10 @@ func TestOnlyAFinalizedSessionHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left, known := s.Known(lives.ID); !known || left <= 0 {
-			t.Fatalf("one that lives: %v, %v", left, known)
+			t.Fatalf("a living session: %v, %v", left, known)
 		}
 		if left, known := s.Known(dead.ID); !known || left > 0 {
-			t.Fatalf("one that has ended: %v, %v", left, known)
+			t.Fatalf("an ended session: %v, %v", left, known)
 		}
 	})
 }
@@ -213,26 +213,26 @@ func TestAWatchReportsTheEndOnceItIsCertain(t *testing.T) {
 		left, _ := s.Known(sess.ID)
 		reported <- left
 	})
-	s.Watch(sess.ID, "another", func() { t.Error("told after it was taken back") })
+	s.Watch(sess.ID, "another", func() { t.Error("notified after the watch was canceled") })
 	s.Unwatch(sess.ID, "another")
 	m.Lapse(sess.ID)
 	select {
 	case left := <-reported:
 		if left > 0 {
-			t.Fatalf("told with %v left", left)
+			t.Fatalf("notified with %v left", left)
 		}
 	case <-time.After(patience):
-		t.Fatal("not told")
+		t.Fatal("not notified")
 	}
 }
 
-// A notification that comes during Close may ask for a watch. Close waits for the goroutines
-// that there are: one more that began then was a panic now and then.
+// A notification that comes during Close can cause a watch. Close waits for the running
+// goroutines: a new one at that time sometimes panicked.
 func TestASetThatIsClosedWatchesNothing(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, recordtest.NewMemory(recordtest.Options{}))
 	s.Close(t.Context())
-	s.Watch(session.NewID(), "key", func() { t.Error("told after Close") })
+	s.Watch(session.NewID(), "key", func() { t.Error("notified after Close") })
 	if n := s.WatchedForTest(); n != 0 {
 		t.Fatalf("%d sessions are watched", n)
 	}
@@ -253,7 +253,7 @@ func TestACallIsReportedByTheNextRenewal(t *testing.T) {
 	}
 }
 
-// A renewal may be under way that was sent before.
+// A renewal that was sent before may be under way.
 func TestACallOfAnOwnSessionIsKnownOnceItIsAnswered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,13 +273,13 @@ func TestACallOfAnOwnSessionIsKnownOnceItIsAnswered(t *testing.T) {
 			t.Fatal(err)
 		}
 		if renewals < 2 {
-			t.Errorf("%d renewals: how often it was called was asked before it was", renewals)
+			t.Errorf("%d renewals: the number of calls was read before the call", renewals)
 		}
 	})
 }
 
-// What the server that follows has forgotten, or brings back, nobody knows: so nothing more goes into a session of the one before, and it
-// ends once all that is known to be in it has left.
+// The next server may have forgotten writes, or bring some back. So nothing more goes into a session of the server before, and it
+// ends once all known entries have left it.
 func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -294,11 +294,11 @@ func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
 		}
 		m.Fork()()
 		if st := sess.Wait(t.Context(), sess.Renew()); !st.Suspect || st.Over || !other.State().Suspect {
-			t.Fatalf("%+v and %+v, want both suspect, and not over", st, other.State())
+			t.Fatalf("%+v and %+v, want both suspect, and not ended", st, other.State())
 		}
 		next := present(t, s, ttl)
 		if next == sess || next.State().Suspect || s.Begun(ttl) != next {
-			t.Fatal("something new goes into a session that is suspect")
+			t.Fatal("a new entry goes into a suspect session")
 		}
 		next.Enter()
 		time.Sleep(6 * ttl)
@@ -308,14 +308,14 @@ func TestASessionIsSuspectOnceItsServerWasReplaced(t *testing.T) {
 		sess.Leave()
 		time.Sleep(3 * ttl)
 		if left, known := s.Known(sess.ID); known && left > 0 || next.Over() {
-			t.Fatalf("it has %v left, though it keeps nothing", left)
+			t.Fatalf("it has %v left, although it keeps nothing", left)
 		}
 	})
 }
 
 const clocklessTTL = time.Minute
 
-// Where a server refuses at once, as one that is down, it is not asked without a pause.
+// If a server refuses at once, as one that is down does, requests are sent with pauses.
 func TestASessionThatCannotBeEndedIsEndedAgainAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +326,7 @@ func TestASessionThatCannotBeEndedIsEndedAgainAfterAPause(t *testing.T) {
 			if q.Op != recordtest.OpEnd {
 				return recordtest.Answered
 			}
-			if ends.Add(1) > 1000 { // else no time would ever pass here
+			if ends.Add(1) > 1000 { // otherwise no time would pass in the bubble
 				return recordtest.Answered
 			}
 			return recordtest.Lost
@@ -335,7 +335,7 @@ func TestASessionThatCannotBeEndedIsEndedAgainAfterAPause(t *testing.T) {
 		present(t, s, ttl) // which keeps nothing
 		time.Sleep(6 * ttl)
 		if n := ends.Load(); n < 2 || n > 60 {
-			t.Errorf("it was sent %d times in %v that it is to end, want one in a second", n, 6*ttl)
+			t.Errorf("its end was sent %d times in %v, want once a second", n, 6*ttl)
 		}
 	})
 }

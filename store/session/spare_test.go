@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Where an answer takes a while, what has to leave a session has as much time as elsewhere: as the spare one is asked first.
+// If answers take a while, the entries that must leave a session have as much time as otherwise, because the spare session is renewed first.
 func TestASessionIsSuspectInTimeOnASlowLink(t *testing.T) {
 	t.Parallel()
 	for _, ttl := range []time.Duration{time.Second, 3 * time.Second, 30 * time.Second, time.Hour} {
@@ -28,11 +28,11 @@ func TestASessionIsSuspectInTimeOnASlowLink(t *testing.T) {
 					time.Sleep(min(trip, time.Second))
 					return recordtest.Answered
 				})
-				time.Sleep(5 * ttl) // so that it is known how long an answer takes
+				time.Sleep(5 * ttl) // so that the time for an answer is known
 				locked.Store(true)
 				for !sess.State().Suspect {
 					if sess.Over() {
-						t.Fatalf("%v, an answer takes %v: it has ended, and nothing was told of it before", ttl, trip)
+						t.Fatalf("%v, an answer takes %v: it has ended without being suspect before", ttl, trip)
 					}
 					if time.Sleep(ttl / 10_000); sess.State().Failing {
 						sess.Wait(t.Context(), sess.Renew()) // as what it keeps is
@@ -40,14 +40,14 @@ func TestASessionIsSuspectInTimeOnASlowLink(t *testing.T) {
 				}
 				st := sess.State()
 				if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/5 {
-					t.Errorf("%v, an answer takes %v: only %v are left for what has to leave it", ttl, trip, left)
+					t.Errorf("%v, an answer takes %v: only %v are left for the entries that must leave it", ttl, trip, left)
 				}
 			})
 		}
 	}
 }
 
-// A connection that was cut is made anew within a moment: what fails at once until then tells nothing, however often.
+// A cut connection is opened again within a moment. Requests that fail at once until then prove nothing, however many.
 func TestNoSessionIsSuspectAfterManyRenewalsInAMoment(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestNoSessionIsSuspectAfterManyRenewalsInAMoment(t *testing.T) {
 	})
 }
 
-// What was sent in an outage and is not answered tells nothing, though the spare session was answered meanwhile, be it there from before or not.
+// An unanswered request that was sent in an outage proves nothing, although the spare session was answered meanwhile, whether it existed before or not.
 func TestNoSessionIsSuspectForWhatWasSentInAnOutage(t *testing.T) {
 	t.Parallel()
 	for _, before := range []bool{false, true} {
@@ -121,7 +121,7 @@ func TestNoSessionIsSuspectForWhatWasSentInAnOutage(t *testing.T) {
 	}
 }
 
-// A spare session that is there from before is asked as soon as a renewal fails, not when it is due.
+// An existing spare session is renewed as soon as a renewal fails, not when it is due.
 func TestASessionIsSuspectInTimeDespiteASpareOne(t *testing.T) {
 	t.Parallel()
 	const ttl = 30 * time.Second
@@ -137,19 +137,19 @@ func TestASessionIsSuspectInTimeDespiteASpareOne(t *testing.T) {
 			stuck(c, sess)
 			for !sess.State().Suspect {
 				if sess.Over() {
-					t.Fatalf("%v after it was renewed: it has ended, and nothing was told of it before", pause)
+					t.Fatalf("%v after it was renewed: it has ended without being suspect before", pause)
 				}
 				time.Sleep(ttl / 1000)
 			}
 			st := sess.State()
 			if left := st.Renewed.Add(st.Lasts).Sub(store.Now()); left < ttl/3 {
-				t.Errorf("%v after it was renewed: only %v are left for what has to leave it", pause, left)
+				t.Errorf("%v after it was renewed: only %v are left for the entries that must leave it", pause, left)
 			}
 		})
 	}
 }
 
-// What waits keeps nothing in the session that its hold is to go into: that has to be one that can be renewed.
+// A waiter has no entry yet in the session that its hold will go into. That must be one that can be renewed.
 func TestASessionIsSuspectThatIsToKeepSomething(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestASessionIsSuspectThatIsToKeepSomething(t *testing.T) {
 	})
 }
 
-// If no session can be renewed, though some begin, that ends with the last that was used.
+// If sessions can begin but not be renewed, no more are begun once the last used one has ended.
 func TestUnneededSessionsAreNotKeptAlive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Files are what several processes share without a server. That a process has ended is seen at once there.
+// Several processes share files without a server. There the end of a process is seen at once.
 func TestTheNextIsGrantedOnceAHolderIsKilled(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Stores differ in what they promise, and the suite has to suit them all: here
-// is one with long and coarse times, and one that lacks whatever may be lacking.
+// Stores differ in their promises, and the suite must fit all of them. Here is one
+// with long and coarse times, and one that lacks every promise that can be lacking.
 
 // A coarse store says that its least TTL and its tick are a second.
 type coarse struct{ *memstore.Store }
@@ -31,10 +31,10 @@ func TestTheSuiteSuitsACoarseStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return s })
 }
 
-// A bare store is nothing but a Store: it has no notifications, no Poll and no List. It
-// keeps neither minimum hold nor lock delay, knows no slots and no ends, and
-// keeps a dead waiter's position for ever; it compares no tokens, draws them one by
-// one, changes no weight and no id.
+// A bare store is only a Store: it has no notifications, no Poll and no List. It has
+// no minimum hold, no lock delay, no slots and no ends, and it keeps a dead waiter's
+// position for ever. It does not compare tokens, draws them one by one, and changes
+// neither weight nor id.
 type bare struct{ rest store.Store }
 
 func (s bare) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -85,8 +85,8 @@ func (s bare) Describe() store.Description {
 	return d
 }
 
-// An endless store has no deadlines, no order and no tokens, as one has that
-// keeps locks in sessions.
+// An endless store has no deadlines, no order and no tokens, like one that keeps
+// locks in sessions.
 type endless struct{ rest store.Store }
 
 func (s endless) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
@@ -135,7 +135,7 @@ func TestTheSuiteSuitsAnEndlessStore(t *testing.T) {
 	storetest.Run(t, func(*testing.T) store.Store { return s })
 }
 
-// It is slow now and then, too: what was asked for is over before the answer.
+// It is slow now and then, too: a granted hold has expired before the answer.
 type slow struct {
 	bare
 	asks *atomic.Int64

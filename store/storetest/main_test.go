@@ -7,7 +7,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "32") // they wait; the command line comes before
+	flag.Set("test.parallel", "32") // the tests mostly wait; a flag on the command line takes precedence
 	flag.Parse()
 	os.Exit(m.Run())
 }

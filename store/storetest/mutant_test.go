@@ -14,11 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The suite is worth what it catches. Each mutant is a copy of packages queue
-// and memstore with one thing wrong; they are in one build, and each is run
-// against the suite by itself. The right copy passes all of it; each mutant
-// fails a subtest at least, and no two are caught by one and the same subtest
-// alone.
+// The suite is as good as the defects that it catches. Each mutant is a copy of
+// packages queue and memstore with one defect. All are in one build, and each is run
+// against the suite by itself. The correct copy passes the whole suite. Each mutant
+// fails at least one subtest, and no two are caught only by the same single subtest.
 func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	over, all := planted(t)
 	over.AtNight(all)
@@ -29,11 +28,11 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	begin = time.Now()
 	results, right := runMutants(t, set, patience)
 	for again := 2 * patience; !right.passes() && again <= 4*patience; again *= 2 {
-		t.Logf("the right store fails with so little patience, so nothing is caught; all is run again with %v: %s", again, right.run.End())
+		t.Logf("the correct store fails with so little patience, so no mutant is judged; all run again with %v: %s", again, right.run.End())
 		results, right = runMutants(t, set, again)
 	}
 	if !right.passes() {
-		t.Fatalf("the right store fails, so nothing is caught: %s\n%s", right.run.End(), right.run.Output)
+		t.Fatalf("the correct store fails, so no mutant is judged: %s\n%s", right.run.End(), right.run.Output)
 	}
 	for i, r := range results {
 		if !r.ended() {
@@ -60,11 +59,11 @@ func TestTheSuiteCatchesEachMutant(t *testing.T) {
 	t.Logf("%d subtests, %d mutants, in %v:\n%s", right.passed, len(mutants), time.Since(begin).Round(time.Second), table)
 }
 
-// copies is where the copies of the packages are that the mutants are of: the
-// suite itself uses package queue, too.
+// copies is the path of the copied packages, which the mutants change: the suite
+// itself uses package queue, too.
 const copies = "store/storetest/mutants/"
 
-// planted is all mutants, and what they are planted in: the copies, and a test that runs the
+// planted is all mutants and their code: the copies, and a test that runs the
 // suite on them.
 func planted(t *testing.T) (over *mutant.Overlay, all []mutant.Broken) {
 	t.Helper()
@@ -104,7 +103,7 @@ import (
 	"github.com/holdfast-go/holdfast/` + copies + `store/queue"
 )
 
-// NewAt is newAt, with the time of the package that is not mutated.
+// NewAt is newAt, with the time type of the package that is not mutated.
 func NewAt(now func() rule.Time) *Store {
 	return newAt(func() queue.Time { return queue.Time(now()) })
 }
@@ -114,7 +113,7 @@ var came = struct {
 	of map[string]int
 }{of: map[string]int{}}
 
-// comes counts those who come to a name.
+// comes counts the claims that come to a name.
 func comes(name string) int {
 	came.Lock()
 	defer came.Unlock()
@@ -151,7 +150,7 @@ func TestMutant(t *testing.T) {
 }
 `
 
-// A result is what the suite said of a mutant.
+// A result is the outcome of the suite for a mutant.
 type result struct {
 	run        *mutant.Run
 	passed     int
@@ -161,12 +160,12 @@ type result struct {
 
 var step = regexp.MustCompile(`step (\d+) at`)
 
-// patience is for how long a store may keep a test waiting, the right one and each mutant
-// alike. It is less than a third of a position: one that wakes nobody is not saved by the
-// safety poll.
+// patience is how long a store may keep a test waiting, the correct one and each mutant
+// alike. It is less than a third of a position's time, so that the safety poll does not hide a
+// mutant that notifies nobody.
 const patience = 3 * time.Second
 
-// runMutants runs all mutants, and the right store beside them, with the same patience.
+// runMutants runs all mutants, and the correct store beside them, with the same patience.
 func runMutants(t *testing.T, set *mutant.Set, patience time.Duration) (results []result, right result) {
 	results = make([]result, len(mutants))
 	var running sync.WaitGroup
@@ -189,7 +188,7 @@ func runMutants(t *testing.T, set *mutant.Set, patience time.Duration) (results 
 // passes reports whether the suite found nothing wrong.
 func (r *result) passes() bool { return r.run.Err == nil && len(r.run.Failed) == 0 && r.passed > 0 }
 
-// ended reports whether the suite ran to its end, or to a failure.
+// ended reports whether the suite ran to its end or to a failure.
 func (r *result) ended() bool {
 	return !r.run.TimedOut && (r.run.Err == nil || len(r.failed) > 0 || r.comparison != "") && r.passed+len(r.failed) > 0
 }

@@ -2,7 +2,7 @@ package storetest_test
 
 import "github.com/holdfast-go/holdfast/internal/mutant"
 
-// A broken is package queue or memstore with one thing wrong.
+// A broken is package queue or memstore with one defect.
 type broken struct {
 	name  string
 	edits []mutant.Edit
@@ -10,7 +10,7 @@ type broken struct {
 
 // mutants are the mistakes that a store of a new kind is likely to make.
 var mutants = []broken{
-	// Many at once.
+	// Many claims at once.
 	{"release_all_stops_at_the_first_failure", []mutant.Edit{mutant.At("release-all-stops-first", mutant.After("if out[i] != nil {\nbreak\n}"))}},
 	{"release_all_tells_all_of_the_last", []mutant.Edit{mutant.At("release-all-stops-first", mutant.Stmt("err := s.Release(ctx, h)\nfor j := range out {\nout[j] = err\n}\n_ = i"))}},
 	{"release_all_of_no_more_than_a_thousand", []mutant.Edit{mutant.At("release-all-more-thousand", mutant.First("if i >= 1000 {\nbreak\n}"))}},
@@ -110,7 +110,7 @@ var mutants = []broken{
 	{"wakes_one_at_most", []mutant.Edit{mutant.At("wakes-most", mutant.Line("for i, h := range change.Woken {\nif i > 0 {\nbreak\n}"))}},
 	{"wakes_without_the_token", []mutant.Edit{mutant.At("wakes-without-token", mutant.First("h.Token = 0"))}},
 
-	// Looking at a name.
+	// Reading a name.
 	{"who_looks_is_not_notified", []mutant.Edit{mutant.At("watches-nobody", mutant.Line("for changed := range map[*func()]bool{} {"))}},
 	{"who_looks_is_notified_for_ever", []mutant.Edit{mutant.At("watched-for-ever", mutant.Line("if len(s.looks[name]) == 0 {"))}},
 
@@ -222,7 +222,7 @@ var mutants = []broken{
 	{"a_poll_draws_a_token", []mutant.Edit{mutant.At("look-draws-token", mutant.Stmt("q.Last = a.Last"))}},
 	{"a_poll_drops", []mutant.Edit{mutant.At("look-appends", mutant.First("q.settle(now, name, c.ID)"))}},
 
-	// What is told.
+	// What answers report.
 	{"a_refusal_tells_the_last_end", []mutant.Edit{mutant.At("refusal-tells-last-end", mutant.Stmt("if first == math.MaxInt64 || e.end() > first {\nfirst = e.end()\n}"))}},
 	{"a_refusal_forgets_those_who_wait", []mutant.Edit{mutant.At("refusal-forgets-those-wait", mutant.Stmt("a.Waiting = 0"))}},
 	{"a_refusal_counts_itself", []mutant.Edit{mutant.At("refusal-counts-itself", mutant.Cond("j > i && !e.Granted"))}},

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A trial in which the store has waited in vain for its server is made again; one that fails at once, or says more than that, is judged.
+// A trial in which the store has waited in vain for its server is repeated. One that fails at once, or with another error, is judged.
 func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 				time.Sleep(c.after)
 				t.judge.answered(before, c.err)
 				if t.judge.late() {
-					t.Fatalf("it is told: %v", c.err)
+					t.Fatalf("it is reported: %v", c.err)
 				}
 			})
 			if judged != c.judged {
@@ -38,13 +38,13 @@ func TestATrialIsRepeatedOnlyIfTheServerDidNotAnswer(t *testing.T) {
 	})
 }
 
-// In a bubble nothing is slow: trials that never tell anything end there, too.
+// In a bubble nothing is slow: trials that never give a result end there, too.
 func TestInconclusiveTrialsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trials := 0
 		never := func(t *trial) { t.soonEnough(false) }
 		if anyTold(never, func(int) *trial { trials++; return &trial{T: t} }) {
-			t.Error("they told something")
+			t.Error("the trials gave a result")
 		}
 		if trials < 10 || trials > 20+int(patience/time.Second) { // up to a second between two
 			t.Errorf("%d trials in %v", trials, patience)

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A machine may stand still between any two steps of a trial, for longer than what was asked for lasts, or take long for each step. Such a
-// trial tells nothing, and is made again: it is no failure of the store. In a bubble that is tried at each step of each promise.
+// A machine can stand still between any two steps of a trial, for longer than a hold lasts, or take long for each step. Such a
+// trial proves nothing and is repeated: it is no failure of the store. This test tries that in a bubble, at each step of each promise.
 func TestAMachineThatStandsStillFailsNoPromise(t *testing.T) {
 	t.Parallel()
-	large := map[string]bool{} // they have too many steps, and time enough
+	large := map[string]bool{} // these have too many steps, and enough time
 	for _, some := range [][]promise{crowdPromises, largePromises, namePromises} {
 		for _, p := range some {
 			large[p.name] = true
@@ -38,10 +38,10 @@ func TestAMachineThatStandsStillFailsNoPromise(t *testing.T) {
 	}
 }
 
-// each is in place of a step: the machine is slow at all of them.
+// each, instead of a step, means that the machine is slow at every step.
 const each = -1
 
-// standsStill keeps the promise on a machine that stands still for so long at that step, and returns how many there were.
+// standsStill tests the promise on a machine that stands still for so long at that step, and returns the number of steps.
 func (p *promise) standsStill(t *testing.T, step int64, lasts time.Duration) (steps int64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := standstill{memstore.New(), new(atomic.Int64), step, lasts}

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Every package of all modules that is a store runs the whole suite, the
-// comparison, the faults and the killed processes, at the top of a test of its own, where no condition can leave
-// them out.
+// Every store package of all modules runs the whole suite, the comparison, the
+// faults and the killed processes. It calls each at the top of a test, where no condition can leave
+// it out.
 func TestEveryStoreRunsTheWholeSuite(t *testing.T) {
 	stores, problems := inspect(t, mutant.Root(t))
 	t.Logf("stores: %s", strings.Join(stores, " "))
@@ -71,32 +71,32 @@ func TestAStoreThatLeavesThemOutIsFound(t *testing.T) {
 	}
 }
 
-// modelled are the stores that are compared with a model of their own, by the
-// test that is named, for they are not one queue: each node of Redlock keeps
-// one, in the order of the claims, and of PostgreSQL's advisory locks the server
-// keeps whatever there is, so that only who is inside can be judged.
+// modelled are the stores that the named test compares with a model of their own,
+// because they are not one queue. Each node of Redlock keeps a queue, in the order of
+// the claims. PostgreSQL's server keeps the queues of advisory locks, so only the
+// holders can be judged.
 var modelled = map[string]string{
 	"redisstore/redlock": "TestEveryNodeAnswersAsTheModel",
 	"pgstore/pgadvisory": "TestSession_NeverTwoInsideUnderKills",
 }
 
-// unlinked are the stores that are on no network, and one whose holds end with
-// their connection: the suite of faults has nothing to ask of it.
+// unlinked are the stores without a network, and one whose holds end with their
+// connection: the suite of faults does not apply to it.
 var unlinked = []string{"memstore", "filestore", "pgstore/pgadvisory"}
 
 // mutated is the store on which the suites' own mutants are tried, in this package.
 const mutated = "memstore"
 
-// built is what stores are built on: it is none that a user opens.
+// built are packages that stores are built on: users do not open them.
 const built = "store/record"
 
-// unkilled are the stores whose memory ends with the process, and those that see at once that a process has ended, which
-// they have tests of their own for.
+// unkilled are the stores whose state ends with the process, and those that see the end of a process at once and
+// have their own tests for that.
 var unkilled = []string{"memstore", built, "filestore", "pgstore/pgadvisory"}
 
-// inspect finds the packages that have a method Describe of a store, and says
-// what their tests leave out. Below internal, in prove and in recordtest are none:
-// what looks like one there is laid around another, or is a backend of one.
+// inspect finds the packages that have a method Describe of a store, and returns
+// what their tests leave out. There are no stores below internal, in prove and in
+// recordtest: what looks like one there wraps another, or is a backend.
 func inspect(t *testing.T, root string) (stores, problems []string) {
 	t.Helper()
 	type source struct {
@@ -149,7 +149,7 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 				case !file.test || f.Recv != nil:
 				case strings.HasPrefix(f.Name.Name, "Test"):
 					calls(f.Body, called, kit)
-				default: // it may be by way of a function of the tests that the mutants are tried
+				default: // a function of the tests may try the mutants
 					calls(f.Body, of, kit)
 					called["Catch"] = called["Catch"] || of["Catch"]
 				}
@@ -184,7 +184,7 @@ func inspect(t *testing.T, root string) (stores, problems []string) {
 	return stores, problems
 }
 
-// A page of a store without a heading, or with one out of its turn, is found.
+// The check finds a store's page without a heading, or with one out of order.
 func TestAStoreThatLeavesOutAHeadingIsFound(t *testing.T) {
 	for _, c := range []struct {
 		doc  string
@@ -201,11 +201,11 @@ func TestAStoreThatLeavesOutAHeadingIsFound(t *testing.T) {
 	}
 }
 
-// headings are those of every store's page, in their order; others may be between.
+// headings are those of every store's page, in order; others can be between them.
 var headings = []string{"Stored form", "Guarantees", "Requirements", "Rights"}
 
-// lacking are the headings that a package's documentation does not have behind the one
-// before.
+// lacking are the headings that are missing in a package's documentation, or not after
+// the one before.
 func lacking(doc string) (all []string) {
 	lines := strings.Split(doc, "\n")
 	for _, h := range headings {
@@ -224,7 +224,7 @@ func describes(f *ast.FuncDecl) bool {
 		selects(f.Type.Results.List[0].Type, "store", "Description")
 }
 
-// kitOf returns what each function of internal/objecttest calls of storetest: the stores of objects run the suites by it.
+// kitOf returns which functions of storetest each function of internal/objecttest calls: object stores run the suites by it.
 func kitOf(t *testing.T, root string) map[string]map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "internal", "objecttest", "*.go"))
@@ -247,8 +247,8 @@ func kitOf(t *testing.T, root string) map[string]map[string]bool {
 	return kit
 }
 
-// calls notes the functions of storetest that the block calls, itself or by the kit, and mutant.Catch, leaving out
-// what is behind a condition.
+// calls records the functions of storetest that the block calls, itself or by the kit, and mutant.Catch, except
+// those behind a condition.
 func calls(block ast.Node, called map[string]bool, kit map[string]map[string]bool) {
 	ast.Inspect(block, func(n ast.Node) bool {
 		switch n := n.(type) {
