@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,5 +105,23 @@ func TestUnknownStoreIsRefused(t *testing.T) {
 	s := setup{rounds: 1, slice: 1, turns: 1, held: 1, hot: 1, each: 1, ttl: 1, seeds: 1, proveFor: 1, on: []string{"redis", "nonsense"}}
 	if err := run(t.Context(), s, "hot"); err == nil || !strings.Contains(err.Error(), "file, redis, redlock") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// As many come as were asked for, else as many as the store serves.
+func TestAsManyComeAsAStoreServes(t *testing.T) {
+	few := served{comers: []int{10}}
+	for _, c := range []struct {
+		asked []int
+		on    served
+		want  []int
+	}{
+		{nil, served{}, manyComers},
+		{nil, few, few.comers},
+		{[]int{4}, few, []int{4}},
+	} {
+		if got := (setup{comers: c.asked}).comersOf(c.on); !slices.Equal(got, c.want) {
+			t.Errorf("%v come, want %v", got, c.want)
+		}
 	}
 }
