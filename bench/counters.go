@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 
@@ -212,5 +213,32 @@ func countMariaDB(db *sql.DB) counter {
 			}
 		}
 		return m, rows.Err()
+	}
+}
+
+// countS3 counts the lines of versitygw's access log: one for each request, written before its answer. A PUT or DELETE that succeeds is a
+// write.
+func countS3(log string) counter {
+	return func(context.Context, contender) (measure, error) {
+		text, err := os.ReadFile(log)
+		if err != nil {
+			return nil, err
+		}
+		m := measure{requests: 0, writes: 0}
+		for line := range strings.Lines(string(text)) {
+			f := strings.Fields(line)
+			if !strings.HasSuffix(line, "\n") || strings.HasPrefix(line, "log starts ") {
+				continue
+			}
+			if len(f) < 11 {
+				return nil, fmt.Errorf("the access log of versitygw has a line of another form: %s", line)
+			}
+			m[requests]++
+			operation, status := f[7], f[10] // no bucket or key of ours has a space
+			if (operation == "s3_PutObject" || operation == "s3_DeleteObject") && strings.HasPrefix(status, "2") {
+				m[writes]++
+			}
+		}
+		return m, nil
 	}
 }

@@ -49,7 +49,7 @@ type setup struct {
 	held   int           // leases held at once, where that is measured
 	pairs  int           // on one name, after which the size of a table is told
 	hot    int           // processes that want one name at once
-	comers []int         // clients of them that come at once, one table after another
+	comers []int         // clients of them that come at once, one table after another; none: as many as each store serves
 	on     []string      // the stores of the suites of all stores; none: all
 	each   int           // goroutines of each of several clients that do
 	ttl    time.Duration // theirs: short, so that all are renewed while we look
@@ -117,14 +117,14 @@ func main() {
 		}
 		return
 	}
-	s := setup{hot: 8, each: 16, comers: []int{300, 1000}, out: os.Stdout}
+	s := setup{hot: 8, each: 16, out: os.Stdout}
 	logging.Disable() // go-redis tells each attempt to connect to a dead node
 	flag.IntVar(&s.rounds, "rounds", 15, "how often each contender is measured; what takes long is measured less often unless this is given")
 	forPrograms := flag.Bool("json", false, "print the rows as JSON, and the tables on the standard error")
 	flag.BoolVar(&s.ours, "ours", false, "measure holdfast alone")
 	flag.DurationVar(&s.slice, "slice", 300*time.Millisecond, "how long a contender is measured in a round")
 	flag.IntVar(&s.turns, "turns", 30, "hand-offs between two processes in a round")
-	flag.Func("comers", "clients that come at once, `N,N` (default 300,1000)", s.setComers)
+	flag.Func("comers", "clients that come at once, `N,N` (default 300,1000; on S3 10,30)", s.setComers)
 	flag.Func("on", "`STORES` for the suites many, hot and scale, with commas between them (default all)", func(text string) error {
 		s.on = strings.Split(text, ",")
 		return nil

@@ -18,7 +18,7 @@ func many(ctx context.Context, s setup) error {
 			return err
 		}
 		once := once.at(server)
-		for _, n := range s.comers {
+		for _, n := range s.comersOf(on) {
 			limit := max(time.Minute, time.Duration(n)*180*time.Millisecond)
 			var runners []runner
 			for _, c := range patient(on.all) {

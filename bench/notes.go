@@ -142,7 +142,7 @@ var contenderNotes = map[string]note{
 	zkLock:          {"github.com/go-zookeeper/zk", "a zk.Lock each time, on one connection", "fencing tokens, readers, waits that can be cancelled"},
 	bareCreate:      {"", "creates a key or an ephemeral node, and deletes it; asks again without a pause if it is there", nothingMore},
 	bareInsert:      {"", "InsertOne and DeleteOne, in the journal of a majority", nothingMore},
-	bareConditional: {"", "PutObject with If-None-Match, and DeleteObject; asks again without a pause if it is there", nothingMore},
+	bareConditional: {"github.com/aws/aws-sdk-go-v2/service/s3", "PutObject with If-None-Match, and DeleteObject; asks again without a pause if it is there", nothingMore},
 
 	"sync.Mutex": {goItself, "", "other processes, a TTL, fencing tokens, waits that can be cancelled"},
 	oneSlot:      {goItself, "a send and a receive, not within select", "other processes, a TTL, fencing tokens"},

@@ -17,6 +17,22 @@ type served struct {
 	// start starts servers whose limits allow a thousand clients. It is errNoServer
 	// where none can be had.
 	start func(ctx context.Context) (running, error)
+	// comers come at once unless others were asked for; none: as many as on most stores.
+	comers []int
+}
+
+// manyComers come at once on most stores.
+var manyComers = []int{300, 1000}
+
+// comersOf are the clients that come at once on a store, one table after another.
+func (s setup) comersOf(on served) []int {
+	switch {
+	case len(s.comers) > 0:
+		return s.comers
+	case len(on.comers) > 0:
+		return on.comers
+	}
+	return manyComers
 }
 
 // A running store has been started.

@@ -14,17 +14,17 @@ import (
 
 // stores are all that can be served.
 var stores = []served{
-	{"file", "Files", onFiles, "flock(2)", startFiles},
-	{"redis", "Redis", onRedis, reference, startManyRedis},
-	{"redlock", "Redlock of 3", onMajority, "redsync", startManyRedlock},
-	{"postgres", "PostgreSQL", onPostgres, tableLease, startManyPostgres},
-	{"mysql", "MariaDB", onMySQL, tableLease, func(ctx context.Context) (running, error) { return startManyMySQL(ctx, mariaDB) }},
-	{"mysql9", "MySQL", onMySQL, tableLease, func(ctx context.Context) (running, error) { return startManyMySQL(ctx, mySQL) }},
-	{"etcd", "etcd", onEtcd, etcdMutex, startManyEtcd},
-	{"zk", "ZooKeeper", onZooKeeper, zkLock, startManyZooKeeper},
-	{"nats", "NATS", onNATS, "", startManyNATS},
-	{"mongo", "MongoDB", onMongoDB, "", namedMongoDB},
-	{"s3", "S3", onS3, "", startManyS3},
+	{"file", "Files", onFiles, "flock(2)", startFiles, nil},
+	{"redis", "Redis", onRedis, reference, startManyRedis, nil},
+	{"redlock", "Redlock of 3", onMajority, "redsync", startManyRedlock, nil},
+	{"postgres", "PostgreSQL", onPostgres, tableLease, startManyPostgres, nil},
+	{"mysql", "MariaDB", onMySQL, tableLease, func(ctx context.Context) (running, error) { return startManyMySQL(ctx, mariaDB) }, nil},
+	{"mysql9", "MySQL", onMySQL, tableLease, func(ctx context.Context) (running, error) { return startManyMySQL(ctx, mySQL) }, nil},
+	{"etcd", "etcd", onEtcd, etcdMutex, startManyEtcd, nil},
+	{"zk", "ZooKeeper", onZooKeeper, zkLock, startManyZooKeeper, nil},
+	{"nats", "NATS", onNATS, "", startManyNATS, nil},
+	{"mongo", "MongoDB", onMongoDB, "", namedMongoDB, nil},
+	{"s3", "S3", onS3, "", startManyS3, fewOnS3},
 }
 
 func startFiles(context.Context) (running, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -55,7 +56,7 @@ func S3Users(t testing.TB, names ...string) *Server {
 
 func s3Server(t testing.TB, dir string, args []string) *Server {
 	t.Helper()
-	s, err := startS3(t, dir, args)
+	s, err := startS3(t, dir, nil, args)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func SharedS3(t testing.TB) string {
 	return sharedS3.share(t)
 }
 
-var sharedS3 = sharedKind{"s3", func(tb fataler, dir string) (*Server, error) { return startS3(tb, dir, nil) }}
+var sharedS3 = sharedKind{"s3", func(tb fataler, dir string) (*Server, error) { return startS3(tb, dir, nil, nil) }}
 
 // S3URL is the URL of the bucket of a server. The credentials are put into the environment, where the SDK finds them, with what keeps it
 // from asking the network for others.
@@ -85,10 +86,12 @@ func S3Credentials() {
 	}
 }
 
-// StartS3 starts a server of S3 in a directory, for a program that is no test. It stops with Stop; a failure of that panics.
-func StartS3(dir string) (*Server, error) { return startS3(panicker{}, dir, nil) }
+// StartS3 starts a server of S3 in a directory, for a program that is no test; args are arguments besides, of versitygw itself. It stops
+// with Stop; a failure of that panics.
+func StartS3(dir string, args ...string) (*Server, error) { return startS3(panicker{}, dir, args, nil) }
 
-func startS3(tb fataler, dir string, args []string) (*Server, error) {
+// startS3 starts one with arguments of versitygw itself, and of its backend.
+func startS3(tb fataler, dir string, args, backend []string) (*Server, error) {
 	return startOnPort(tb, func(port int) (*Server, error) {
 		_, program, err := chosen("s3")
 		if err != nil {
@@ -100,11 +103,11 @@ func startS3(tb fataler, dir string, args []string) (*Server, error) {
 			}
 		}
 		addr := "127.0.0.1:" + strconv.Itoa(port)
-		all := append([]string{"--port", addr, "--access", S3Access, "--secret", S3Secret, "--region", S3Region, "--iam-dir", filepath.Join(dir, "users"), "--health", "/health",
-			"--keep-alive", "--quiet", "posix"}, args...)
+		all := slices.Concat([]string{"--port", addr, "--access", S3Access, "--secret", S3Secret, "--region", S3Region, "--iam-dir", filepath.Join(dir, "users"), "--health", "/health",
+			"--keep-alive", "--quiet"}, args, []string{"posix"}, backend, []string{filepath.Join(dir, "data")})
 		s := &Server{
 			Addr: addr, tb: tb, dir: dir,
-			command: func() *exec.Cmd { return exec.Command(program, append(all, filepath.Join(dir, "data"))...) },
+			command: func() *exec.Cmd { return exec.Command(program, all...) },
 			ready: func(addr string) error {
 				client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 				r, err := client.Get("http://" + addr + "/health")
