@@ -181,10 +181,7 @@ func leftInOrder(t *trial) {
 		ids, lives = append(ids, id), append(lives, !ends && (i%3 > 0 || i > 6))
 	}
 	for range 2 {
-		left, err := b.Left(t.ctx, ids)
-		if err != nil || len(left) != len(ids) {
-			t.Fatalf("Left of %d sessions: %v, %v", len(ids), left, err)
-		}
+		left := t.leftOf(b, ids...)
 		for i := range left {
 			if left[i] > 0 != lives[i] {
 				t.Errorf("Left of session %d: %v, want alive: %v", i, left[i], lives[i])
@@ -193,15 +190,13 @@ func leftInOrder(t *trial) {
 		slices.Reverse(ids)
 		slices.Reverse(lives)
 	}
-	if left, err := b.Left(t.ctx, []session.ID{ids[1], ids[1]}); err != nil || len(left) != 2 || left[0] > 0 != (left[1] > 0) {
-		t.Errorf("Left of one session twice: %v, %v", left, err)
+	if left := t.leftOf(b, ids[1], ids[1]); left[0] > 0 != (left[1] > 0) {
+		t.Errorf("Left of one session twice: %v", left)
 	}
 }
 
 func leftOfNone(t *trial) {
-	if left, err := t.open().Left(t.ctx, nil); err != nil || len(left) != 0 {
-		t.Errorf("Left of nothing: %v, %v", left, err)
-	}
+	t.leftOf(t.open())
 }
 
 func leftOfMany(t *trial) {
@@ -215,10 +210,7 @@ func leftOfMany(t *trial) {
 			ids = append(ids, t.session(a))
 		}
 	}
-	left, err := b.Left(t.ctx, ids)
-	if err != nil || len(left) != len(ids) {
-		t.Fatalf("Left of %d sessions: %d, %v", len(ids), len(left), err)
-	}
+	left := t.leftOf(b, ids...)
 	for i := range left {
 		if left[i] > 0 != (i >= never) {
 			t.Fatalf("Left of session %d: %v", i, left[i])
@@ -261,6 +253,9 @@ func leftEndsRenewals(t *trial) {
 			defer close(over)
 			for {
 				left, err := b.Left(t.ctx, []session.ID{id})
+				if err != nil && !store.Definite(err) && t.ctx.Err() == nil { // a connection is lost while the machine stands still
+					continue
+				}
 				if failed = err; err != nil || left[0] <= 0 {
 					return
 				}

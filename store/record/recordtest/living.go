@@ -36,9 +36,7 @@ var sessionPromises = []promise{
 // end ends a session.
 func (t *trial) end(b record.Backend, id session.ID) {
 	t.Helper()
-	if err := b.End(t.ctx, id); err != nil {
-		t.Fatalf("End: %v", err)
-	}
+	t.answered("End", func() error { return b.End(t.ctx, id) })
 }
 
 // lapsed waits until a session has ended by itself.
@@ -62,13 +60,12 @@ func (t *trial) beginShort(b record.Backend) (id session.ID, sent store.Instant,
 // beginFor is begin of a session that nothing ends when the test ends.
 func (t *trial) beginFor(b record.Backend, ttl time.Duration) (id session.ID, sent store.Instant, lasts time.Duration) {
 	t.Helper()
-	id = newSession()
 	ttl -= ttl % t.sessions.Tick
-	sent = store.Now()
-	lasts, err := b.Begin(t.ctx, id, ttl)
-	if err != nil {
-		t.Fatalf("Begin: %v", err)
-	}
+	t.answered("Begin", func() (err error) {
+		id, sent = newSession(), store.Now()
+		lasts, err = b.Begin(t.ctx, id, ttl)
+		return err
+	})
 	return id, sent, lasts
 }
 

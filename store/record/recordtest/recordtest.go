@@ -270,13 +270,28 @@ func (t *trial) givenUp(what string, once func() bool, f func(ctx context.Contex
 	}
 }
 
+// answered calls f until it is answered: while the machine stands still connections are lost.
+func (t *trial) answered(what string, f func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		err := f()
+		switch {
+		case err == nil:
+			return
+		case store.Definite(err) || time.Now().After(deadline):
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
 // load reads a name.
 func (t *trial) load(b record.Backend, name string) record.Record {
 	t.Helper()
-	r, err := b.Load(t.ctx, name)
-	if err != nil {
-		t.Fatalf("Load: %v", err)
-	}
+	var r record.Record
+	t.answered("Load", func() (err error) {
+		r, err = b.Load(t.ctx, name)
+		return err
+	})
 	return r
 }
 
@@ -324,13 +339,9 @@ func (t *trial) session(b record.Backend) session.ID {
 // begin begins a session, which ends with the test at the latest.
 func (t *trial) begin(b record.Backend, ttl time.Duration) session.ID {
 	t.Helper()
-	id := newSession()
 	ttl = max(ttl, t.sessions.MinTTL)
 	ttl -= ttl % t.sessions.Tick
-	lasts, err := b.Begin(t.ctx, id, ttl)
-	if err != nil {
-		t.Fatalf("Begin: %v", err)
-	}
+	id, _, lasts := t.beginFor(b, ttl)
 	if lasts <= 0 || lasts > ttl {
 		t.Fatalf("Begin with a TTL of %v: it lasts %v", ttl, lasts)
 	}
@@ -346,10 +357,10 @@ func (t *trial) begin(b record.Backend, ttl time.Duration) session.ID {
 // calls is what the owner of a session knows of its counter.
 func (t *trial) renew(b record.Backend, id session.ID) (calls int64) {
 	t.Helper()
-	calls, err := b.Renew(t.ctx, id)
-	if err != nil {
-		t.Fatalf("Renew: %v", err)
-	}
+	t.answered("Renew", func() (err error) {
+		calls, err = b.Renew(t.ctx, id)
+		return err
+	})
 	return calls
 }
 
@@ -388,14 +399,20 @@ func keys(notes []record.Note) []string {
 // left is for how long a session goes on.
 func (t *trial) left(b record.Backend, id session.ID) time.Duration {
 	t.Helper()
-	all, err := b.Left(t.ctx, []session.ID{id})
-	if err != nil {
-		t.Fatalf("Left: %v", err)
+	return t.leftOf(b, id)[0]
+}
+
+// leftOf is how long each of the sessions goes on.
+func (t *trial) leftOf(b record.Backend, ids ...session.ID) (left []time.Duration) {
+	t.Helper()
+	t.answered("Left", func() (err error) {
+		left, err = b.Left(t.ctx, ids)
+		return err
+	})
+	if len(left) != len(ids) {
+		t.Fatalf("Left of %d sessions: %v", len(ids), left)
 	}
-	if len(all) != 1 {
-		t.Fatalf("Left of one session: %v", all)
-	}
-	return all[0]
+	return left
 }
 
 // has reports whether Data is what was written.
