@@ -14,13 +14,8 @@ import (
 
 // A name is remembered for a day after its last entry, and then no longer.
 func TestOnlyUnneededRowsAreDeleted(t *testing.T) {
-	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
-	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := tableAt(t, nil, &now)
 	const day = store.TokenRetention
 	idle, held, long := mutex("idle"), mutex("held"), mutex("long")
 	h := mustHold(t, s, idle)
@@ -131,11 +126,7 @@ func TestARowIsKeptForADayAfterTheLastOfItHasEnded(t *testing.T) {
 	} {
 		t.Run(way.name, func(t *testing.T) {
 			now := time.Now().UnixMicro()
-			s, err := newStore(onPgx(pool), &Options{Schema: apart(t, addr)}, func() int64 { return now })
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			s := tableAt(t, pool, &now)
 			way.do(t, s)
 			is := func(want int) {
 				t.Helper()

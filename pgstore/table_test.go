@@ -32,6 +32,21 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
+// tableAt is a table of its own on the pool, or of nil on a server that tests share. The server's clock says *now to it.
+func tableAt(t *testing.T, pool *pgxpool.Pool, now *int64) *Store {
+	t.Helper()
+	addr := sharedAddr(t)
+	if pool == nil {
+		pool = poolOn(t, addr)
+	}
+	s, err := newStore(onPgx(pool), &Options{Schema: apart(t, addr)}, func() int64 { return *now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // mutex is a claim of all of a name, to be waited for.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 

@@ -145,13 +145,8 @@ func TestAnUnansweredBreakNowIsRepeated(t *testing.T) {
 // It was given back, and is in the way until the instant of its grant, as the clock was set back.
 func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
 	t.Parallel()
-	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
-	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := tableAt(t, nil, &now)
 	h := mustHold(t, s, mutex("n"))
 	now -= time.Second.Microseconds()
 	if err := s.Release(t.Context(), h); err != nil {
@@ -171,13 +166,8 @@ func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
 // Found by the comparison, with the seed 2695761801: it stayed until its grant was over, as other holds do.
 func TestAFreedHoldThatIsGivenBackIsDroppedThoughTheClockHasGoneBack(t *testing.T) {
 	t.Parallel()
-	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
-	s, err := newStore(onPgx(poolOn(t, addr)), &Options{Schema: apart(t, addr)}, func() int64 { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := tableAt(t, nil, &now)
 	h := mustHold(t, s, mutex("n"))
 	if err := s.BreakHold(t.Context(), store.Break{Name: "n", ID: h.ID, Token: h.Token, Now: true}); err != nil {
 		t.Fatal(err)
