@@ -217,7 +217,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			now = min(len(letters), maxOps)
 			_, err = b.txn(ctx, nil, letters[:now], nil) // which may be lost
 		}
-		out = record.Outcome{Done: true, Told: true, Inbox: true}
+		out = record.Outcome{Done: true, Current: true, Inbox: true}
 		out.Now.Version = versionOf(r.Header.Revision, base)
 		out.Now.Inbox, out.Now.More = b.inbox(s.Name, r.Header.Revision, r.Responses[len(then)-1].GetResponseRange())
 		return out, nil
@@ -236,7 +236,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		b.known = ""
 		return out, nil
 	}
-	out.Told, out.Inbox, out.Now = true, true, b.read(s.Name, base, r.Header.Revision, found)
+	out.Current, out.Inbox, out.Now = true, true, b.read(s.Name, base, r.Header.Revision, found)
 	return out, nil
 }
 

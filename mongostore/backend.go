@@ -267,7 +267,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	case d == nil:
 		return out, nil
 	}
-	return record.Outcome{Done: true, Told: true, Inbox: true, Now: d.read(int64(d.At) * 1000)}, nil
+	return record.Outcome{Done: true, Current: true, Inbox: true, Now: d.read(int64(d.At) * 1000)}, nil
 }
 
 // join appends to the inbox, which depends on nothing but that the name is there, and leaves its number as it is.
@@ -280,7 +280,7 @@ func (b *backend) join(ctx context.Context, name string, notes []record.Note) (o
 	if err != nil || d == nil {
 		return out, err
 	}
-	return record.Outcome{Joined: true, Told: true, Inbox: true, Now: d.read(b.time().earliest())}, nil
+	return record.Outcome{Joined: true, Current: true, Inbox: true, Now: d.read(b.time().earliest())}, nil
 }
 
 // List implements [record.Backend].

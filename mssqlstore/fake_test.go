@@ -119,7 +119,7 @@ func TestAnUnappliedStatementIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, number := range []int32{1205, 1222, 3960} {
 		out, err := answered(t, sqlError(number)).Swap(t.Context(), &record.Swap{Name: "n", Join: &record.Join{}})
-		if err != nil || out.Done || out.Joined || out.Told {
+		if err != nil || out.Done || out.Joined || out.Current {
 			t.Errorf("%d: %+v, %v, want it refused", number, out, err)
 		}
 	}
@@ -130,9 +130,9 @@ func TestAnUnappliedStatementIsRefused(t *testing.T) {
 
 func TestASwapIsWhatTheServerSaysOfIt(t *testing.T) {
 	t.Parallel()
-	for did, want := range map[int64]record.Outcome{0: {}, 1: {Joined: true}, 2: {Done: true, Told: true, Inbox: true}} {
+	for did, want := range map[int64]record.Outcome{0: {}, 1: {Joined: true}, 2: {Done: true, Current: true, Inbox: true}} {
 		out, err := answered(t, nil, []driver.Value{did, int64(0)}).Swap(t.Context(), &record.Swap{Name: "n"})
-		if out.Now.Version = ""; err != nil || out.Done != want.Done || out.Joined != want.Joined || out.Told != want.Told || out.Inbox != want.Inbox {
+		if out.Now.Version = ""; err != nil || out.Done != want.Done || out.Joined != want.Joined || out.Current != want.Current || out.Inbox != want.Inbox {
 			t.Errorf("%d: %+v, %v, want %+v", did, out, err, want)
 		}
 	}

@@ -293,7 +293,7 @@ func TestALockTimeoutIsARefusal(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}, Join: &record.Join{Notes: []record.Note{{Key: "k"}}}})
-		if err != nil || out.Done || out.Joined || out.Told {
+		if err != nil || out.Done || out.Joined || out.Current {
 			t.Errorf("a swap that waits for too long: %+v, %v, want it refused", out, err)
 		}
 		tx.Rollback()

@@ -122,7 +122,7 @@ func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience) // a server waits for 50 s
 		defer cancel()
 		s := record.Swap{Name: "n", Old: old, Data: []byte{2}}
-		if out, err := b.Swap(ctx, &s); err != nil || out.Done || out.Joined || out.Told {
+		if out, err := b.Swap(ctx, &s); err != nil || out.Done || out.Joined || out.Current {
 			t.Errorf("a swap of a locked row: %+v, %v, want it refused", out, err)
 		}
 		s.Join = &record.Join{Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
@@ -188,7 +188,7 @@ func TestAnIdleSwapCountsNoNotes(t *testing.T) {
 	if q := b.swap(idle, parseVersion(r.Version), version{rev: 1}); strings.Contains(q, b.notes) {
 		t.Errorf("it reads the notes: %s", q)
 	}
-	if reported, err := b.Swap(ctx, idle); err != nil || !reported.Done || !reported.Told || reported.Inbox {
+	if reported, err := b.Swap(ctx, idle); err != nil || !reported.Done || !reported.Current || reported.Inbox {
 		t.Errorf("%+v, %v, want done, and nothing of the inbox", reported, err)
 	}
 }
@@ -226,7 +226,7 @@ func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
 		unlock := lockRow(t, dsn, b.records+" WHERE name='n'")
 		defer unlock()
 		out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Old: old, Data: []byte{2}})
-		if err != nil || out.Done || out.Joined || out.Told {
+		if err != nil || out.Done || out.Joined || out.Current {
 			t.Errorf("a swap that waits for too long: %+v, %v, want it refused", out, err)
 		}
 		unlock()

@@ -107,7 +107,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	case err != nil:
 		return out, err
 	case returned >= doneIdle:
-		out = record.Outcome{Done: true, Told: true, Inbox: returned == doneEmpty} //mutant:mysql-inbox-is-empty
+		out = record.Outcome{Done: true, Current: true, Inbox: returned == doneEmpty} //mutant:mysql-inbox-is-empty
 		next.taken = b.discard(ctx, next.taken)
 		out.Now.Version = next.String()
 		return out, nil

@@ -310,7 +310,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 	if next != old.mark {
 		b.took(s.Name, next)
 	}
-	return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{k.which, seq, next}.String()}}, nil
+	return record.Outcome{Done: true, Current: true, Now: record.Record{Version: version{k.which, seq, next}.String()}}, nil
 }
 
 // join leaves notes. One that is there already was left by the same join.

@@ -222,7 +222,7 @@ func (b *backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 			if letters == nil {
 				b.notify(d, s.Notifications)
 			}
-			out.Done, out.Told, out.Inbox = true, true, all[set].Stat.NumChildren == 0
+			out.Done, out.Current, out.Inbox = true, true, all[set].Stat.NumChildren == 0
 			out.Now.Version, out.Now.Now = versionOf(all[set].Stat, e), all[set].Stat.Mtime*1000
 			return out, nil
 		case failed < 0 || !missing && !errors.Is(err, zk.ErrBadVersion):
@@ -254,7 +254,7 @@ func (b *backend) refused(ctx context.Context, d *data, s *record.Swap) (out rec
 	if s.Join != nil {
 		out.Joined, err = b.join(ctx, d, s)
 	} else if out.Now, _, err = b.read(ctx, d, s.Name, false); err == nil {
-		out.Told, out.Inbox = true, true
+		out.Current, out.Inbox = true, true
 	}
 	return out, b.failed(err)
 }

@@ -93,13 +93,13 @@ type Outcome struct {
 	Done   bool // the record is written, the notes of Old.Inbox are removed
 	Joined bool // refused, and the notes of the Join are in the inbox
 
-	// Told says that Now is the current state: of a refused Swap, the Record as Load would
+	// Current says that Now is the current state: of a refused Swap, the Record as Load would
 	// return it; of a done one, its Version (Data is left out). A backend sets it if that
 	// costs no further request.
-	Told bool
-	Now  Record // see Told
+	Current bool
+	Now     Record // see Current
 	// Inbox says that Now.Inbox is the inbox as it was right after this swap or
-	// join. It always is in a refused Swap with Told.
+	// join. It always is in a refused Swap with Current.
 	Inbox bool
 }
 
@@ -205,12 +205,12 @@ type Named struct {
 //  14. A Swap removes only the notes of Old.Inbox; nothing else removes a note, except the end of the session
 //     that it was left under.
 //  15. A refused Swap without a Join changes nothing at all.
-//  16. Told after a done Swap: Now.Version is that of the record just written, and
+//  16. Current after a done Swap: Now.Version is that of the record just written, and
 //     serves as Old of the next.
-//  17. Told after a refused Swap: Now is what a Load at that moment would have returned.
+//  17. Current after a refused Swap: Now is what a Load at that moment would have returned.
 //  18. Inbox after a done Swap: Now.Inbox has all notes that existed at that moment, without the removed ones.
 //  19. A swap that the server says it did not apply (a deadlock, a lock timeout) is
-//     refused, without Told, and is no error.
+//     refused, without Current, and is no error.
 //  20. A Swap whose reply was lost and that was not done by then is never done once
 //     another swap of the name was (there is a newer version).
 //  21. An idle record is kept for Retention at least. A swap that is not idle removes its expiry.

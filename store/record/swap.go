@@ -109,7 +109,7 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 			n.noted[one.claim.ID], one.noted = true, true //mutant:record-refused-note-goes
 		}
 		recent := n.now.fresh || n.now.Version == "" || store.Now() < n.now.sent.Add(crowdAge) //mutant:record-crowd-of-long-ago
-		if !o.Told && recent && s.othersTakeIn(ctx, n) {
+		if !o.Current && recent && s.othersTakeIn(ctx, n) {
 			return rests, nil
 		}
 	}
@@ -118,7 +118,7 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 		one.raced = true
 	}
 	s.mu.Unlock()
-	if w.Join == nil && !o.Told && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
+	if w.Join == nil && !o.Current && n.now.fresh && s.alone(n) { //mutant:record-who-loses-reads-again
 		// It usually has to wait, and has no session for that. The record that the ask was based on is enough to
 		// leave a note.
 		n.now.lost = true
@@ -126,10 +126,10 @@ func (s *records) write(ctx context.Context, n *name, a *applied, w *Swap, join 
 		return ends, errNeedsShort
 	}
 	next := again
-	if !o.Joined && (n.now.fresh || !o.Told) {
+	if !o.Joined && (n.now.fresh || !o.Current) {
 		next = pauses
 	}
-	if n.now = (base{}); o.Told {
+	if n.now = (base{}); o.Current {
 		n.now = base{Record: o.Now, known: true, inbox: true, sent: sent, fresh: true}
 	}
 	return next, nil
@@ -145,7 +145,7 @@ func (n *name) swapped(a *applied, w *Swap, o *Outcome, sent store.Instant) {
 			delete(n.noted, id)
 		}
 	}
-	if n.now, n.pending, n.late = (base{sent: sent}), nil, nil; o.Told {
+	if n.now, n.pending, n.late = (base{sent: sent}), nil, nil; o.Current {
 		n.now = base{Record: o.Now, known: true, inbox: o.Inbox, sent: sent}
 		n.now.Data = w.Data
 	}

@@ -208,7 +208,7 @@ func (b *Backend) Swap(ctx context.Context, s *record.Swap) (out record.Outcome,
 		return out, err
 	case what == Done:
 		b.delete(s.Name, h.Taken)
-		return record.Outcome{Done: true, Told: true, Now: record.Record{Version: version{o.Version, h.Taken}.String(), Now: clockOf(o)}}, nil
+		return record.Outcome{Done: true, Current: true, Now: record.Record{Version: version{o.Version, h.Taken}.String(), Now: clockOf(o)}}, nil
 	case s.Join != nil:
 		return b.join(ctx, s)
 	}

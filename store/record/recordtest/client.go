@@ -236,7 +236,7 @@ func (c *Client) Swap(ctx context.Context, s *record.Swap) (record.Outcome, erro
 	case out.Done:
 		out.Inbox, out.Now = false, record.Record{Version: out.Now.Version}
 	default:
-		out.Told, out.Inbox, out.Now = false, false, record.Record{}
+		out.Current, out.Inbox, out.Now = false, false, record.Record{}
 	}
 	return out, err
 }

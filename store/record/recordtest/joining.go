@@ -129,7 +129,7 @@ func joinTellsInbox(t *trial) {
 	if want := []string{first.Key, second.Key}; out.Inbox && !slices.Equal(keys(out.Now.Inbox), want) {
 		t.Errorf("a Join tells notes %v, want %v", keys(out.Now.Inbox), want)
 	}
-	if out.Told && (!has(out.Now, "x") || out.Now.Version != t.load(b, name).Version) {
+	if out.Current && (!has(out.Now, "x") || out.Now.Version != t.load(b, name).Version) {
 		t.Errorf("a Join tells %s", describe(out.Now))
 	}
 }

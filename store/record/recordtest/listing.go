@@ -52,7 +52,7 @@ func listsAll(t *trial) {
 	for range 250 { // more than a page of most servers
 		name := fresh()
 		out := t.swap(a, record.Swap{Name: name, Data: []byte("data of " + name)})
-		if !out.Told {
+		if !out.Current {
 			out.Now = t.load(a, name)
 		}
 		want[name] = record.Record{Data: []byte("data of " + name), Version: out.Now.Version}

@@ -226,7 +226,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	m.mu.Lock()
 	n := m.at(s.Name)
 	if n.version != s.Old.Version || !n.has(s.Old.Inbox) { //mutant:recordtest-swap-depends
-		out.Told, out.Inbox = true, true
+		out.Current, out.Inbox = true, true
 		if joins && s.Join != nil { //mutant:recordtest-refused-joins
 			out.Joined = m.join(s.Name, s.Join)
 		}
@@ -240,7 +240,7 @@ func (m *Memory) write(s *record.Swap, joins bool) (out record.Outcome) {
 	for _, note := range s.Old.Inbox {                //mutant:recordtest-takes-in
 		n.inbox = slices.DeleteFunc(n.inbox, func(x left) bool { return x.Version == note.Version })
 	}
-	out = record.Outcome{Done: true, Told: true, Inbox: true, Now: m.read(n, false, true)}
+	out = record.Outcome{Done: true, Current: true, Inbox: true, Now: m.read(n, false, true)}
 	out.Now.Version = n.version //mutant:recordtest-done-tells-version
 	m.mu.Unlock()
 	m.notify(s.Notifications)

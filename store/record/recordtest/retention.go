@@ -25,10 +25,10 @@ func (t *trial) idle(b record.Backend, name string) (r record.Record, sent store
 		if !out.Done {
 			t.Fatal("an idle Swap on what is there is refused")
 		}
-		if !out.Told {
+		if !out.Current {
 			out.Now = t.load(b, name)
 		}
-		if out.Told || has(out.Now, "idle") || !t.isOld(b, sent) {
+		if out.Current || has(out.Now, "idle") || !t.isOld(b, sent) {
 			return record.Record{Version: out.Now.Version}, sent
 		}
 	}

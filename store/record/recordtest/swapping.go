@@ -327,7 +327,7 @@ func doneTells(t *trial) {
 		if !out.Done {
 			t.Fatalf("Swap %d on what the one before has told is refused", i)
 		}
-		if !out.Told {
+		if !out.Current {
 			out.Now = t.load(a, name)
 		}
 		if r := t.load(b, name); r.Version != out.Now.Version || !has(r, strconv.Itoa(i)) {
@@ -352,7 +352,7 @@ func doneTellsInbox(t *trial) {
 	if got := keys(out.Now.Inbox); out.Inbox && (len(got) != 1 || got[0] != second.Key) {
 		t.Errorf("a done Swap tells notes %v, want %v", got, second.Key)
 	}
-	if out.Inbox && out.Told { // it serves as Old
+	if out.Inbox && out.Current { // it serves as Old
 		if out := t.swap(a, record.Swap{Name: name, Old: out.Now, Data: []byte("z")}); !out.Done {
 			t.Error("a Swap on what a done one has told is refused")
 		}
@@ -372,7 +372,7 @@ func refusedTells(t *trial) {
 	if out.Done {
 		t.Fatal("a Swap on an older version is done")
 	}
-	if !out.Told {
+	if !out.Current {
 		return
 	}
 	if r := t.load(a, name); out.Now.Version != r.Version || !has(out.Now, "new") || len(out.Now.Inbox) != 1 || out.Now.Inbox[0].Key != n.Key || (out.Now.Now > 0) != (r.Now > 0) {

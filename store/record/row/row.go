@@ -131,7 +131,7 @@ func NewChange(old *record.Record) Change {
 
 // Done is how a swap came out that was done, after which the inbox had so many bytes, Empty not counted.
 func (c *Change) Done(left int64) record.Outcome {
-	out := record.Outcome{Done: true, Told: true, Inbox: left == 0} //mutant:row-inbox-is-empty
+	out := record.Outcome{Done: true, Current: true, Inbox: left == 0} //mutant:row-inbox-is-empty
 	out.Now.Version = c.New.String()
 	return out
 }

@@ -78,7 +78,7 @@ func TestAChangeTakesInTheNotesOfItsRecordAndNoOthers(t *testing.T) {
 		t.Errorf("of nothing: %+v", c)
 	}
 	for left, empty := range map[int64]bool{0: true, 5: false} {
-		if o := c.Done(left); !o.Done || !o.Told || o.Inbox != empty || o.Now.Version != c.New.String() {
+		if o := c.Done(left); !o.Done || !o.Current || o.Inbox != empty || o.Now.Version != c.New.String() {
 			t.Errorf("with %d bytes left: %+v", left, o)
 		}
 	}
@@ -176,7 +176,7 @@ func TestTheTestsCatchEachMutantOfRows(t *testing.T) {
 		do               mutant.Op
 	}{
 		{"a note is taken in that has gone", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-note-is-there", mutant.Cond("WAS && false")},
-		{"an inbox is reported as empty that is not", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-inbox-is-empty", mutant.Value("record.Outcome{Done: true, Told: true, Inbox: true}")},
+		{"an inbox is reported as empty that is not", "TestAChangeTakesInTheNotesOfItsRecordAndNoOthers", "row-inbox-is-empty", mutant.Value("record.Outcome{Done: true, Current: true, Inbox: true}")},
 		{"an end is not final", "TestTheEndOfASessionIsFinalBeforeItIsReported", "row-end-is-final", mutant.Value("true, error(nil)")},
 		{"whoever does it is waited for", "TestAWaitForASharedStepEndsWithItsContext", "row-first-call-waits-for-no-other", mutant.Stmt("o.busy <- struct{}{}")},
 	} {
