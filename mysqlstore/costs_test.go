@@ -20,6 +20,56 @@ const crowdWrites = 8
 
 // Many processes come at once for one name, each with connections of its own. No statement of theirs waits for the name's row.
 func TestACrowdCostsFewRequestsALock(t *testing.T) {
+	o, counts, n := apart(), &recordtest.Counts{}, recordtest.CrowdSize(30)
+	var writes atomic.Int64
+	recordtest.Crowd(t, n, counts, func(t *testing.T) store.Store {
+		return storeOn(t, seen(t, func(query string, err error) {
+			kind := kindOf(query, o)
+			if kind == "swap" || kind == "join" {
+				writes.Add(1)
+			}
+			if is(err, lockWaitTimeout) {
+				kind += " locked"
+			}
+			counts.Add(kind)
+		}), o)
+	})
+	if each := float64(writes.Load()) / float64(n); each > crowdWrites {
+		t.Errorf("%.1f statements a lock write the name or a note, want at most %d", each, crowdWrites)
+	}
+}
+
+// What the tables are costs a server more than four locks, if information_schema says it.
+func TestAProcessThatComesReadsNoInformationSchema(t *testing.T) {
+	t.Parallel()
+	o := apart()
+	first := storeOn(t, dbOn(t, sharedDSN(t)), o)
+	defer first.Close()
+	mustHold(t, first, mutex("of the first"))
+	var columns, statements atomic.Int64
+	s := storeOn(t, seen(t, func(query string, _ error) {
+		statements.Add(1)
+		if strings.Contains(query, "information_schema.COLUMNS") {
+			columns.Add(1)
+		}
+	}), o)
+	defer s.Close()
+	mustHold(t, s, mutex("n"))
+	found := s.Check(t.Context())
+	if last := found[len(found)-1]; last.About != "table" || last.Level() != store.LevelOK {
+		t.Errorf("the check finds %+v", last)
+	}
+	if columns.Load() != 0 || statements.Load() == 0 {
+		t.Errorf("%d of %d statements read information_schema", columns.Load(), statements.Load())
+	}
+	if s.Check(t.Context()); columns.Load() != 1 {
+		t.Errorf("the second check has read information_schema %d times, want once", columns.Load())
+	}
+}
+
+// seen is the server that tests share. Each statement is reported, with its error if it is no query.
+func seen(t *testing.T, report func(query string, err error)) *sql.DB {
+	t.Helper()
 	c, err := mysql.ParseDSN(sharedDSN(t))
 	if err != nil {
 		t.Fatal(err)
@@ -29,31 +79,22 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, counts, n := apart(), &recordtest.Counts{}, recordtest.CrowdSize(30)
-	var writes atomic.Int64
-	recordtest.Crowd(t, n, counts, func(t *testing.T) store.Store {
-		db := sql.OpenDB(countedConnector{connector, counts, &writes, o})
-		t.Cleanup(func() { db.Close() })
-		return storeOn(t, db, o)
-	})
-	if each := float64(writes.Load()) / float64(n); each > crowdWrites {
-		t.Errorf("%.1f statements a lock write the name or a note, want at most %d", each, crowdWrites)
-	}
+	db := sql.OpenDB(seenConnector{connector, report})
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
-type countedConnector struct {
+type seenConnector struct {
 	driver.Connector
-	counts *recordtest.Counts
-	writes *atomic.Int64
-	o      *Options
+	report func(query string, err error)
 }
 
-func (c countedConnector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c seenConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return countedConn{conn.(mysqlConn), c}, nil
+	return seenConn{conn.(mysqlConn), c.report}, nil
 }
 
 // A mysqlConn is what the driver's connections are that is used.
@@ -65,41 +106,35 @@ type mysqlConn interface {
 	driver.Validator
 }
 
-type countedConn struct {
+type seenConn struct {
 	mysqlConn
-	c countedConnector
+	report func(query string, err error)
 }
 
-func (c countedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+func (c seenConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	result, err := c.mysqlConn.ExecContext(ctx, query, args)
-	c.c.add(query, err)
+	c.report(query, err)
 	return result, err
 }
 
-func (c countedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	c.c.add(query, nil)
+func (c seenConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	c.report(query, nil)
 	return c.mysqlConn.QueryContext(ctx, query, args)
 }
 
-// add counts a statement: by its verb and the table that it is about, and whether that was locked.
-func (c countedConnector) add(query string, err error) {
+// kindOf is a statement by its verb and the table that it is about.
+func kindOf(query string, o *Options) string {
 	kind, _, _ := strings.Cut(strings.Trim(query, "("), " ")
-	table := func(suffix string) bool { return strings.Contains(query, "`"+c.o.Table+suffix+"`") }
+	table := func(suffix string) bool { return strings.Contains(query, "`"+o.Table+suffix+"`") }
 	switch {
 	case strings.HasPrefix(query, hurries):
-		kind = "swap"
+		return "swap"
 	case kind == "INSERT" && table("_notes") && !strings.Contains(query, "1=0"):
-		kind = "join"
+		return "join"
 	case kind == "SELECT" && table("_notes"):
-		kind = "load"
+		return "load"
 	case table("_sessions"):
-		kind += " session"
+		return kind + " session"
 	}
-	if kind == "swap" || kind == "join" {
-		c.writes.Add(1)
-	}
-	if is(err, lockWaitTimeout) {
-		kind += " locked"
-	}
-	c.counts.Add(kind)
+	return kind
 }

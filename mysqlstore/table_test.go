@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -328,6 +329,28 @@ func TestTheFirstCheckReadsNoTableAgain(t *testing.T) {
 	}
 }
 
+// It tries the rights that it does not read.
+func TestTheFirstCheckFindsAMissingRight(t *testing.T) {
+	t.Parallel()
+	server := testserver.MariaDB(t)
+	all := rights(t)[:4]
+	for i, right := range all {
+		t.Run(right, func(t *testing.T) {
+			o := &Options{Table: "first_" + strings.ToLower(right)}
+			makeTable(t, server, o)
+			s := storeOn(t, user(t, server, "first_"+right, o, slices.Delete(slices.Clone(all), i, i+1)...), o)
+			defer s.Close()
+			if err := s.b.prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			found := s.b.Check(t.Context())
+			if last := found[len(found)-1]; last.About != "table" || !strings.Contains(last.Run, "GRANT") || !strings.Contains(last.Text(), right) {
+				t.Errorf("without it the check finds %+v", last)
+			}
+		})
+	}
+}
+
 // Whether case counts in the names of tables is the server's to say.
 func TestATableIsFoundByItsNameAsTheServerHasIt(t *testing.T) {
 	t.Parallel()
@@ -341,6 +364,13 @@ func TestATableIsFoundByItsNameAsTheServerHasIt(t *testing.T) {
 	s = storeOn(t, dbOn(t, testserver.MariaDBDSN(folds.Addr)), &Options{Table: "Locks"})
 	defer s.Close()
 	mustHold(t, s, mutex("n"))
+	all, err := s.b.look(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := s.b.ours(all); missing != nil || err != nil {
+		t.Errorf("looked at, there is no %+v: %v", missing, err)
+	}
 }
 
 func TestAReadOnlyServerIsReported(t *testing.T) {
