@@ -21,10 +21,15 @@ var onMySQL = []contender{
 
 func openMySQLPool(dsn string) (*sql.DB, error) {
 	db, err := sql.Open("mysql", dsn)
-	if err == nil {
-		db.SetMaxIdleConns(16)
+	if err != nil {
+		return nil, err
 	}
-	return db, err
+	db.SetMaxIdleConns(16)
+	if err := db.Ping(); err != nil { // each contender is connected before it is measured
+		db.Close()
+		return nil, err
+	}
+	return db, nil
 }
 
 func openOnMySQL(dsn string, o *holdfast.Options) (ours, error) {

@@ -31,6 +31,10 @@ func openOnPostgres(url string, o *holdfast.Options) (ours, error) {
 	if err != nil {
 		return ours{}, err
 	}
+	if err := pool.Ping(context.Background()); err != nil { // it is connected before it is measured, as the others are
+		pool.Close()
+		return ours{}, err
+	}
 	s, err := pgstore.New(pool, nil)
 	return oursOn(s, err, o, pool.Close)
 }
