@@ -93,9 +93,6 @@ func (s *Subject) ready(t testing.TB, place string) *Process {
 	return p
 }
 
-// patience is how long a test waits for what must happen.
-var patience = testwait.Patience
-
 // until waits for what must happen.
 var until = testwait.Until
 
