@@ -12,7 +12,12 @@ import (
 // the test: it is bound.
 func ClosedPort(t testing.TB) string {
 	t.Helper()
+	syscall.ForkLock.RLock() // or a program that is started right now has the socket, too
 	s, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(s)
+	}
+	syscall.ForkLock.RUnlock()
 	if err != nil {
 		t.Fatal(err)
 	}
