@@ -118,7 +118,7 @@ func (b *backend) checkConnection(f facts) store.Finding {
 }
 
 // checkRights reports whether the tables exist and are holdfast's, and whether this user has the rights that
-// locks need. A statement that touches no row tests the right to delete, which is not listed per column.
+// locks need.
 func (b *backend) checkRights(ctx context.Context, f facts, seen *look) store.Finding {
 	const about = "table"
 	name, host, _ := strings.Cut(f.user, "@")
@@ -152,9 +152,7 @@ func (b *backend) checkRights(ctx context.Context, f facts, seen *look) store.Fi
 			}
 		}
 	}
-	from := strings.Join(all, ",")
-	_, err = b.db.ExecContext(ctx, "DELETE "+from+" FROM "+from+" WHERE 1=0")
-	return row.CheckTable(b.o.Table, true, is(err, tableDenied), grants)
+	return row.CheckTable(b.o.Table, true, is(b.deleteNothing(ctx, all), tableDenied), grants)
 }
 
 // mayCreate reports whether the user has a right to make the table that can be found. One by a role is not: see hasRole.
