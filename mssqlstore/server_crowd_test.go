@@ -22,5 +22,5 @@ func TestOneOfManyProcessesHoldsAtATimeAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
 	mustHold(t, s, mutex("the table is made"))
-	crowdtest.Run(t, testserver.SQLServer(t)+" "+s.b.o.Table, patience)
+	crowdtest.Run(t, testserver.SQLServer(t)+" "+s.b.o.Table)
 }

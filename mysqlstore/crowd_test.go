@@ -35,5 +35,5 @@ func TestOneOfManyProcessesHoldsAtATimeAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	mustHold(t, s, mutex("the table is made"))
-	crowdtest.Run(t, sharedDSN(t)+" "+s.b.o.Table, patience)
+	crowdtest.Run(t, sharedDSN(t)+" "+s.b.o.Table)
 }

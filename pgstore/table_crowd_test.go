@@ -89,12 +89,12 @@ func TestNeverTwoOfManyProcessesHoldANameAndTokensGrow(t *testing.T) {
 	for range 10 {
 		ends = append(ends, c.Begin())
 	}
-	c.Had(10, 0.5, patience)
+	c.Had(10, 0.5)
 	for i := range ends[:3] {
 		ends[i](true)
 		ends[i] = c.Begin()
 	}
-	c.Had(20, 1, patience)
+	c.Had(20, 1)
 	for _, end := range ends {
 		end(false)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/redisstore"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -78,7 +79,7 @@ func take(t *testing.T, l *holdfast.Locker, n int) []*holdfast.Lease {
 func answered(ctx context.Context, l *holdfast.Locker, i int) (*holdfast.Lease, error) {
 	for begun := time.Now(); ; {
 		lease, err := l.Mutex(fmt.Sprint("scale/", i)).Lock(ctx)
-		if !errors.Is(err, holdfast.ErrUnavailable) || time.Since(begun) > patience {
+		if !errors.Is(err, holdfast.ErrUnavailable) || time.Since(begun) > testwait.Patience {
 			return lease, err
 		}
 	}
@@ -102,7 +103,7 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	frozen := time.Now()
 	time.Sleep(every)
 	server.Thaw()
-	until(t, "all are renewed after that", func() bool {
+	testwait.Until(t, "all are renewed after that", func() bool {
 		for _, l := range leases {
 			if !l.Valid() {
 				t.Fatalf("%s was lost while the server stood still for %v of %v", l.Name(), every, ttl)
@@ -172,7 +173,7 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		for i, l := range leases {
 			before[i] = l.Deadline()
 		}
-		until(t, "each is renewed", func() bool {
+		testwait.Until(t, "each is renewed", func() bool {
 			for i, l := range leases {
 				if !l.Valid() {
 					t.Fatalf("%s is lost", l.Name())
@@ -185,7 +186,7 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		})
 	}
 	renewed()
-	see := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: patience})
+	see := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: testwait.Patience})
 	defer see.Close()
 	begun := time.Now()
 	for round := 1; ; {
@@ -204,7 +205,7 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		if trips.late.Load() == late {
 			round++
 		}
-		if round > rounds || time.Since(begun) > 2*patience {
+		if round > rounds || time.Since(begun) > 2*testwait.Patience {
 			t.Fatalf("%d leases are renewed by so many, and not by a few", n)
 		}
 	}
@@ -249,17 +250,17 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 			}
 		})
 	}
-	see := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: patience})
+	see := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: testwait.Patience})
 	defer see.Close()
-	until(t, "all have a position", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a position each
+	testwait.Until(t, "all have a position", func() bool { return commands(t, see)["evalsha"] >= 3*n }) // a lock, a try and a position each
 
 	var asks, batches int
 	var took time.Duration
 	var before, after map[string]int
-	until(t, "each asks four times, and none sooner than it should", func() bool {
+	testwait.Until(t, "each asks four times, and none sooner than it should", func() bool {
 		late, sent, start := trips.late.Load(), trips.n.Load(), time.Now()
 		before = commands(t, see)
-		until(t, "each has asked four times", func() bool {
+		testwait.Until(t, "each has asked four times", func() bool {
 			after = commands(t, see)
 			asks = after["evalsha"] - before["evalsha"]
 			return asks >= 4*n
@@ -336,17 +337,4 @@ func commands(t *testing.T, c *redis.Client) map[string]int {
 		}
 	}
 	return all
-}
-
-// patience is how long a test waits for what must come.
-const patience = 3 * time.Minute
-
-// until waits until f, which is no small thing where it looks at ten thousand.
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for start := time.Now(); !f(); time.Sleep(100 * time.Millisecond) {
-		if time.Since(start) > patience {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }

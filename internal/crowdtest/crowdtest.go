@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/clock"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store"
 )
 
@@ -156,21 +157,15 @@ func (c *Crowd) Begin() (end func(kill bool)) {
 	}
 }
 
-// Had waits until that part of its time has passed and they have had the name so often, for so long at most.
-func (c *Crowd) Had(n int, part float64, patience time.Duration) {
+// Had waits until that part of its time has passed and they have had the name so often.
+func (c *Crowd) Had(n int, part float64) {
 	c.t.Helper()
 	time.Sleep(time.Until(c.begun.Add(time.Duration(part * float64(c.lasts)))))
-	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testwait.Until(c.t, fmt.Sprintf("they have had it %d times", n), func() bool {
 		c.mu.Lock()
-		had := len(c.all)
-		c.mu.Unlock()
-		if had >= n {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("after %v they have had it %d times, want %d", patience, had, n)
-		}
-	}
+		defer c.mu.Unlock()
+		return len(c.all) >= n
+	})
 }
 
 // Judge waits for the processes, which were ended: one held it at a time, and tokens grew.
@@ -187,14 +182,16 @@ func (c *Crowd) Judge() {
 }
 
 // Run has ten processes want the name until they have had it a hundred times.
-func Run(t *testing.T, at string, patience time.Duration) {
+func Run(t *testing.T, at string) {
 	t.Helper()
 	c := New(t, at)
 	var ends []func(kill bool)
 	for range 10 {
 		ends = append(ends, c.Begin())
 	}
-	c.Had(100, 1, 10*patience)
+	for n := 10; n <= 100; n += 10 { // a busy machine serves them slowly
+		c.Had(n, 1)
+	}
 	for _, end := range ends {
 		end(false)
 	}

@@ -65,6 +65,7 @@ func TestFreezeStopsACommandAndWhatItHasStarted(t *testing.T) {
 	}
 }
 
+// until is testwait.Until for a goroutine that is not the test's, and so cannot end the test.
 func until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for begun := time.Now(); !f(); time.Sleep(5 * time.Millisecond) {

@@ -95,7 +95,7 @@ var rooms = []room{
 	{[]string{"store/storetest"}, []string{"", "store", "store/queue", "internal/testwait"}},
 	{[]string{"store/storetest/contain"}, []string{"store", sys}},
 	{[]string{"store/record/recordtest"}, []string{"", "store", "store/queue", "store/session", "store/record", "store/storetest", "internal/testwait"}},
-	{[]string{"internal/crowdtest"}, []string{"", "store", "internal/clock"}},
+	{[]string{"internal/crowdtest"}, []string{"", "store", "internal/clock", "internal/testwait"}},
 	{[]string{"internal/objecttest"}, []string{"", "store", "store/session", "store/record", "store/record/object", "store/record/recordtest", "store/storetest", "internal/testwait"}},
 	{[]string{"internal/mongosim"}, []string{"go.mongodb.org/mongo-driver/v2/bson"}},
 	{[]string{"internal/testserver"}, []string{sys}},
