@@ -78,7 +78,7 @@ func TestAUserOfSomeNamesNeedsToReadForeignSessions(t *testing.T) {
 	server := testserver.Redis(t)
 	holder := storeOn(t, clientOf(t, server.Addr), nil)
 	defer holder.Close()
-	held := inSessions(t, holder, "jobs", fewestTogether, time.Minute)[0]
+	held := inSessions(t, holder, "jobs", fewestTogether, longestTogether)[0]
 	some := append(slices.DeleteFunc(rights(t), func(r string) bool { return strings.HasPrefix(r, "~") }), "~holdfast:{jobs*")
 	for _, readable := range []bool{true, false} {
 		if readable {
@@ -120,7 +120,7 @@ func TestHoldsSurviveALostAnswerOfTheirSession(t *testing.T) {
 	p := newProxy(t, server.Addr)
 	s := storeOn(t, clientOf(t, p.addr), nil)
 	defer s.Close()
-	const ttl = time.Minute
+	const ttl = longestTogether
 	var holds []store.Hold
 	for i := range 2 * fewestTogether {
 		c := mutex(fmt.Sprint("held ", i))
@@ -240,7 +240,7 @@ func TestOnAFullServerSessionsAreRenewed(t *testing.T) {
 			direct := clientOf(t, server.Addr)
 			s, whole := storeOn(t, user(t, server, "locks", rights(t)...), nil), storeOn(t, direct, nil)
 			defer s.Close()
-			holds := inSessions(t, s, "held", fewestTogether, time.Minute)
+			holds := inSessions(t, s, "held", fewestTogether, longestTogether)
 			var others []store.Hold
 			for i := range fewestTogether {
 				others = append(others, mustHold(t, s, mutex(fmt.Sprint("other ", i))))

@@ -64,7 +64,7 @@ func TestOverTLSTheServersCertificateIsChecked(t *testing.T) {
 		t.Errorf("who trusts the certificate: %v\n%s", err, out)
 	}
 	// This process does not.
-	url := "rediss://" + primary + "?dial_timeout=10s"
+	url := "rediss://" + primary + "?dial_timeout=1m"
 	s := openAt(t, url)
 	defer s.Close()
 	if _, err := s.Ask(t.Context(), mutex("n")); err == nil || !strings.Contains(err.Error(), "certificate") {
@@ -83,7 +83,7 @@ func overTLSAll(t *testing.T, url, instead string) {
 		from, to, _ := strings.Cut(pair, ">")
 		secure[from] = to
 	}
-	s, err := Open(url, &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
+	s, err := Open(url+"?read_timeout=1m&dial_timeout=1m", &Options{Dialer: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, cmp.Or(secure[addr], addr))
 	}})
 	if err != nil {

@@ -67,7 +67,9 @@ func main() {
 		results = append(results, run.tests(g, flag.Args()))
 	}
 	ended()
-	results[0].failures = append(results[0].failures, left...)
+	for _, name := range left {
+		results[0].failures = append(results[0].failures, failure{name: name})
+	}
 	if !report(os.Stdout, *strict, results...) {
 		os.Exit(1)
 	}
@@ -203,20 +205,20 @@ func (s *gotestsum) tests(g *group, flags []string) *result {
 	ended := s.run(cmd)
 	r, err := read(s.events)
 	if err != nil {
-		r.failures = append(r.failures, fmt.Sprintf("tests in %s: %v", g.dir, err))
+		r.failures = append(r.failures, failure{name: fmt.Sprintf("tests in %s: %v", g.dir, err)})
 	}
 	if ended != nil && len(r.failures) == 0 {
-		r.failures = append(r.failures, fmt.Sprintf("tests in %s: no test failed, but gotestsum: %v", g.dir, ended))
+		r.failures = append(r.failures, failure{name: fmt.Sprintf("tests in %s: no test failed, but gotestsum: %v", g.dir, ended)})
 		return r
 	}
 	all, err := g.list("-f", "{{.ImportPath}} {{.Module.Path}}", g.packages)
 	if err != nil {
-		r.failures = append(r.failures, err.Error())
+		r.failures = append(r.failures, failure{name: err.Error()})
 	}
 	for i := 0; i+1 < len(all); i += 2 {
 		r.packages, r.modules[all[i+1]] = r.packages+1, true
 		if !r.ended[all[i]] && len(r.failures) == 0 {
-			r.failures = append(r.failures, all[i]+": it was not tested")
+			r.failures = append(r.failures, failure{name: all[i] + ": it was not tested"})
 		}
 	}
 	return r

@@ -27,10 +27,16 @@ type event struct {
 type result struct {
 	passed   int
 	skips    []skip
-	failures []string        // by name: tests, packages, or whatever else failed
+	failures []failure
 	ended    map[string]bool // packages
 	packages int             // that there are
 	modules  map[string]bool
+}
+
+// A failure is a test, a package, or whatever else failed.
+type failure struct {
+	name string
+	says string // what it printed
 }
 
 func newResult() *result { return &result{ended: map[string]bool{}, modules: map[string]bool{}} }
@@ -77,20 +83,20 @@ func parse(in io.Reader) (*result, error) {
 		switch {
 		case e.Action == "start":
 			running[e.Package] = true
-		case e.Action == "output" && e.Test != "":
+		case e.Action == "output":
 			printed[test] += e.Output
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip":
 		case e.Test == "":
 			delete(running, e.Package)
 			r.ended[e.Package] = true
 			if e.Action == "fail" && failed[e.Package] == 0 {
-				r.failures = append(r.failures, e.Package)
+				r.failures = append(r.failures, failure{e.Package, ofPackage(printed, e.Package)})
 			}
 		case e.Action == "pass":
 			r.passed++
 		case e.Action == "fail":
 			failed[e.Package]++
-			r.failures = append(r.failures, name)
+			r.failures = append(r.failures, failure{name, withoutFrames(printed[test])})
 		case e.Action == "skip":
 			r.skips = append(r.skips, skip{name, strings.TrimSpace(withoutFrames(printed[test]))})
 		}
@@ -99,9 +105,38 @@ func parse(in io.Reader) (*result, error) {
 		}
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(running)) {
-		r.failures = append(r.failures, pkg+": it did not end")
+		r.failures = append(r.failures, failure{pkg + ": it did not end", ofPackage(printed, pkg)})
 	}
 	return r, nil
+}
+
+// ofPackage is what a package printed, and each of its tests that has not ended.
+func ofPackage(printed map[event]string, pkg string) string {
+	var b strings.Builder
+	for _, test := range slices.SortedFunc(maps.Keys(printed), func(a, b event) int { return -cmp.Compare(a.Test, b.Test) }) {
+		if test.Package == pkg {
+			b.WriteString(withoutFrames(printed[test]))
+		}
+	}
+	return b.String()
+}
+
+// What a failure printed is shown again at the end, where it has more lines than mostShown without those in the middle: the
+// end of a log is often all that one sees of it.
+const mostShown, widest = 8, 300
+
+func (f *failure) show(out io.Writer) {
+	lines := strings.Split(strings.TrimRight(f.says, "\n"), "\n")
+	for i, line := range lines {
+		switch left := len(lines) - i; {
+		case i == mostShown/2 && left > mostShown/2:
+			fmt.Fprintf(out, "\t(%d lines more)\n", left-mostShown/2)
+		case i < mostShown/2 || left <= mostShown/2:
+			if line = strings.TrimSpace(line); line != "" {
+				fmt.Fprintf(out, "\t%.*s\n", widest, line)
+			}
+		}
+	}
 }
 
 // withoutFrames drops the lines by which go test marks begin and end.
@@ -148,17 +183,18 @@ func report(out io.Writer, strict bool, results ...*result) bool {
 		}
 	}
 	if all.passed == 0 {
-		all.failures = append(all.failures, "no test passed")
+		all.failures = append(all.failures, failure{name: "no test passed"})
 	}
 	failed := len(all.failures)
 	if strict {
 		failed += len(unlisted)
 	}
-	for _, name := range all.failures {
-		fmt.Fprintln(out, "failed:", name)
-		if why := knownToFlake(name); why != "" {
+	for _, f := range all.failures {
+		fmt.Fprintln(out, "failed:", f.name)
+		if why := knownToFlake(f.name); why != "" {
 			fmt.Fprintln(out, "\tknown to flake:", why)
 		}
+		f.show(out)
 	}
 	for _, line := range testserver.Report() {
 		fmt.Fprintln(out, line)

@@ -76,13 +76,15 @@ func TestAnyFailureIsReported(t *testing.T) {
 	}{
 		{"all pass", "", good, "-strict --", 0, "1 passed, 0 failed, 0 skipped", []string{"DONE 1 tests"}},
 		{"a test fails", "", good + `func TestBad(t *testing.T) { t.Error("3 is not 4") }`, "--", 1, "1 passed, 1 failed, 0 skipped",
-			[]string{"3 is not 4", "\nfailed: example.org/x/p.TestBad\n"}},
+			[]string{"3 is not 4", "\nfailed: example.org/x/p.TestBad\n\tp_test.go:5: 3 is not 4\n"}},
+		{"a test fails with many lines", "", `func TestBad(t *testing.T) { for i := range 20 { t.Error("bad", i) } }`, "--", 1, "0 passed, 2 failed, 0 skipped",
+			[]string{"\tp_test.go:3: bad 3\n\t(12 lines more)\n\tp_test.go:3: bad 16\n", "\tp_test.go:3: bad 19\nfailed: no test passed"}},
 		{"a subtest fails", "", good + `func TestBad(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Fail() }) }`, "--", 1, "1 passed, 2 failed, 0 skipped",
 			[]string{"\nfailed: example.org/x/p.TestBad/sub\n"}},
 		{"a test panics", "", good + `func TestBad(t *testing.T) { panic("so") }`, "--", 1, "1 passed, 1 failed, 0 skipped",
 			[]string{"panic: so", "failed: example.org/x/p.TestBad"}},
 		{"a goroutine panics", "", good + `func TestBad(t *testing.T) { go panic("so"); select {} }`, "--", 1, "1 passed, 1 failed, 0 skipped",
-			[]string{"panic: so", "failed: example.org/x/p"}},
+			[]string{"panic: so", "failed: example.org/x/p", "\tpanic: so\n"}},
 		{"the package does not build", "var y int = nil", good, "--", 1, "0 passed, 2 failed, 0 skipped",
 			[]string{"cannot use nil as int value", "failed: example.org/x/p\n", "failed: no test passed"}},
 		{"a data race", "", good + `func TestBad(t *testing.T) { n, c := 0, make(chan int); go func() { n++; close(c) }(); n++; <-c }`, "-- -race", 1, "1 passed, 1 failed, 0 skipped",
@@ -244,7 +246,7 @@ func TestAPackageThatDidNotEndFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, err := parse(strings.NewReader(c.events))
 			if err != nil {
-				r.failures = append(r.failures, err.Error())
+				r.failures = append(r.failures, failure{name: err.Error()})
 			}
 			var out strings.Builder
 			if ok := report(&out, false, r); ok || !strings.Contains(out.String(), "failed: "+c.failure) {
@@ -259,7 +261,7 @@ func TestAKnownFailureIsStillAFailure(t *testing.T) {
 	defer func(was []flake) { flakes = was }(flakes)
 	flakes = []flake{{"p.TestA", "its server starts slowly"}}
 	var out strings.Builder
-	if report(&out, false, &result{passed: 1, failures: []string{"p.TestA/sub", "p.TestAB"}}) {
+	if report(&out, false, &result{passed: 1, failures: []failure{{name: "p.TestA/sub"}, {name: "p.TestAB"}}}) {
 		t.Error("no failure")
 	}
 	want := "failed: p.TestA/sub\n\tknown to flake: its server starts slowly\nfailed: p.TestAB\nservers: "

@@ -179,11 +179,11 @@ func TestTheMarksOfSessionsThatHaveEndedAreFew(t *testing.T) {
 		q.client.Cut()
 		m.Lapse(q.Sessions()...)
 		next.waits(next.claim())
-		for i := range many / 2 {
+		for i := 0; record.MarksForTest(next.stored().Data) > 70; i++ { // which it checks, and when, is by chance
+			if i == 20*many {
+				t.Fatalf("%d marks of ended sessions", record.MarksForTest(next.stored().Data))
+			}
 			p.changes(h, many+i)
-		}
-		if n := record.MarksForTest(next.stored().Data); n > 70 {
-			t.Fatalf("%d marks of ended sessions", n)
 		}
 	})
 }
