@@ -35,7 +35,7 @@ var versions = map[string]func(testing.TB, ...string) *testserver.Server{
 // clientOf returns a client of the server at addr, closed when the test ends.
 func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
 	t.Helper()
-	o := &redis.Options{Addr: addr, ReadTimeout: 20 * time.Second} // the machine may stand still
+	o := &redis.Options{Addr: addr, ReadTimeout: time.Minute, DialTimeout: time.Minute} // the machine may stand still
 	for _, f := range edit {
 		f(o)
 	}
