@@ -90,7 +90,7 @@ func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 		{"an expired hold is given back", "AnExpiredHoldThatIsReleasedKeepsItsMinimumHold", "pg-expired-is-not-given-back", mutant.Stmt("err := s.release(ctx, &store.Hold{Name: h.Name, ID: h.ID}, false)")},
 		{"a check believes in a session as it was", "HeldTx_ASessionRenewedDuringTheTransactionIsKept", "pg-held-session-as-it-is", mutant.Delete()},
 		{"what was adopted half way stays", "AHoldWhoseAdopterDiedMidwayIsFreed", "pg-adopted-and-left-is-looked-for", mutant.Delete()},
-		{"what is known goes with what was adopted half way", "AHoldWhoseAdopterDiedMidwayIsFreed", "pg-what-is-known-is-no-stray", mutant.Line("true {")},
+		{"what is known goes with what was adopted half way", "AHoldWhoseAdopterDiedMidwayIsFreed", "pg-what-is-known-is-no-orphan", mutant.Line("true {")},
 		{"a hold stays in the session of a server that was replaced", "AfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse", "pg-suspect-is-not-heeded", mutant.Cond("false")},
 		{"a begin does not tell its server", "Sessions/promise/a_begin_and_a_renewal_return_which_server_it_is", "pg-server-of-a-begin", mutant.Delete()},
 		{"what was renewed for longer goes into a session that is too short", "AHoldRenewedForLongerSurvivesAServerChange", "pg-suspect-of-a-longer-renewal", mutant.Stmt("_ = was")},

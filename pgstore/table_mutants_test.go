@@ -98,7 +98,7 @@ var tableMutants = []struct {
 	{"a row that a session keeps is swept", "TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept", []mutant.Edit{mutant.At("pg-sweep-kept", mutant.Delete()), mutant.At("pg-sweep-kept-still", mutant.Delete())}},
 	{"a session that lapsed is renewed", "TestSessions/promise/a_renewal_of_a_session_that_has_lapsed_is_lost", []mutant.Edit{mutant.At("pg-session-renewed-when-over", mutant.Delete())}},
 	{"a session that was renewed meanwhile is ended", "TestASessionIsSkippedOnlyOnceItsEndIsFinal", []mutant.Edit{mutant.At("pg-session-end-is-asked", mutant.Line("($2::boolean OR true)"))}},
-	{"what was adopted meanwhile goes with what was adopted half way", "TestAHoldAdoptedDuringACleanUpOfOrphansStays", []mutant.Edit{mutant.At("pg-stray-that-was-moved", mutant.Stmt("all.add(id[:], 0)"))}},
+	{"what was adopted meanwhile goes with what was adopted half way", "TestAHoldAdoptedDuringACleanUpOfOrphansStays", []mutant.Edit{mutant.At("pg-orphan-that-was-moved", mutant.Stmt("all.add(id[:], 0)"))}},
 	{"a session that lives is deleted", "TestSessionsThatHaveEndedAreDeletedAndOthersAreNot", []mutant.Edit{mutant.At("pg-session-sweep", mutant.Line("expires IS NOT NULL"))}},
 	{"an ask waits for its row and then for nothing", "TestAnAskThatWaitedTooLongForTheRowAddsNoEntry", []mutant.Edit{mutant.At("pg-ask-behind-lock", mutant.Delete())}},
 	{"a lock is waited for as slots", behind, []mutant.Edit{mutant.At("pg-ask-behind-limit", mutant.Line("AND $3::int > 0"))}},

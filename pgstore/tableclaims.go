@@ -61,7 +61,7 @@ type claims struct {
 	late     time.Duration // how late an ask may reach the server and still add an entry
 	patience time.Duration // with an owner who gave up a claim, and was not answered
 
-	strays  map[string]store.Instant // names, and when to look for strays there
+	orphans map[string]store.Instant // names, and when to look for orphans there
 	looking int                      // how many looks are under way
 
 	now   int64 // what the server's clock showed in an answer, in µs
@@ -246,7 +246,7 @@ func (s *Store) due(now store.Instant) (next store.Instant) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
 	next = now.Add(time.Second)
-	s.dueStrays(now)
+	s.dueOrphans(now)
 	begun := 0
 	for _, m := range s.claims.of {
 		m.isOver()

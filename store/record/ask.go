@@ -35,7 +35,7 @@ func (s *Store) Ask(ctx context.Context, c store.Claim) (store.Answer, error) {
 	}
 	k := &asking{c: &c}
 	for err = errNeedsShort; err == errNeedsShort; { // the session to wait in is begun once it is needed
-		if err = s.keepers(ctx, m, k); err != nil {
+		if err = s.sessionsOf(ctx, m, k); err != nil {
 			continue
 		}
 		k.op = op{at: c.Name, apply: k.apply, asks: true, again: k.again, short: k.short}

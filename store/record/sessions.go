@@ -9,22 +9,22 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// placeTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
+// positionTTL is the TTL of the session for those who wait (law 10): a dead one blocks for
 // no more than store.MaxPositionTTL, which is the most that a claim may ask for, or the least
 // that the server keeps.
-func (s *Store) placeTTL(c *store.Claim) time.Duration {
+func (s *Store) positionTTL(c *store.Claim) time.Duration {
 	return min(max(c.PositionTTL, s.d.MinTTL), c.TTL) //mutant:record-waiter-in-the-long-session
 }
 
-// keepers finds the sessions of an ask: the long one, and the short one if it has begun, or is needed, as it is once this was called
+// sessionsOf finds the sessions of an ask: the long one, and the short one if it has begun, or is needed, as it is once this was called
 // before. A claim that is there stays where it is, unless it is asked for again for longer than before, or is in one that is suspect.
-func (s *Store) keepers(ctx context.Context, m *localClaim, k *asking) (err error) {
-	place := s.placeTTL(k.c)
+func (s *Store) sessionsOf(ctx context.Context, m *localClaim, k *asking) (err error) {
+	position := s.positionTTL(k.c)
 	if k.long == nil {
 		k.long, err = s.sessions.Present(ctx, k.c.TTL)
-		k.short = s.sessions.Begun(place)
+		k.short = s.sessions.Begun(position)
 	} else {
-		k.short, err = s.sessions.Present(ctx, place)
+		k.short, err = s.sessions.Present(ctx, position)
 	}
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 	s.claims.mu.Lock()
 	delete(s.claims.of, h.ID) // it knows nothing of the hold any more
 	s.claims.mu.Unlock()
-	if err := s.takeStrays(t.Context(), "n"); err != nil {
+	if err := s.takeOrphans(t.Context(), "n"); err != nil {
 		t.Fatal(err)
 	}
 	if !moved {
