@@ -26,7 +26,7 @@ type lossy struct {
 	arm  atomic.Bool
 	only atomic.Pointer[string] // requests that contain this
 	cuts atomic.Int64
-	sent atomic.Int64 // packets that the client has sent
+	sent atomic.Int64 // writes of the client
 }
 
 type lossyConn struct {
