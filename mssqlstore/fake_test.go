@@ -159,7 +159,7 @@ func TestARenewalOfASessionThatHasEndedIsLost(t *testing.T) {
 	}
 }
 
-// there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema.
+// The numbers are: whether the table exists; the rights SELECT, INSERT, UPDATE and DELETE on it; CREATE TABLE; ALTER on the schema.
 func TestRightsAreJudgedAsTheServerReportsThem(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {

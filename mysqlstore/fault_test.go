@@ -25,7 +25,7 @@ type link struct {
 	arm  atomic.Bool
 	only atomic.Pointer[string] // statements that contain this; nil: all
 	cuts atomic.Int64
-	sent atomic.Int64 // what the client has sent
+	sent atomic.Int64 // writes of the client
 }
 
 type linked struct {

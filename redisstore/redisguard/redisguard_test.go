@@ -319,7 +319,8 @@ func TestGuard_LeastRights(t *testing.T) {
 	defer admin.Close()
 	fine(t, admin.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">secret", "~holdfast:fence:*", "~invoice:*",
 		"+evalsha", "+eval", "+get", "+set", "+incr").Err())
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret", DisableIdentity: true, ReadTimeout: time.Minute}) // with a short timeout the client would repeat a request that got no answer
+	// With a short timeout the client would repeat a request that got no answer.
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret", DisableIdentity: true, ReadTimeout: time.Minute})
 	defer client.Close()
 	fine(t, redisguard.Do(t.Context(), client, writer(t, 11), "INCR", "invoice:42").Err())
 	stale(t, redisguard.Do(t.Context(), client, writer(t, 10), "INCR", "invoice:42").Err(), 10, 11)
