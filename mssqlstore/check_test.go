@@ -13,7 +13,7 @@ func TestAVersionThatIsTooOldIsWarnedOf(t *testing.T) {
 			t.Errorf("%q: %+v", version, f)
 		}
 	}
-	// Azure says 12 of itself whatever it is.
+	// Azure reports version 12 for itself, whatever it runs.
 	for _, edition := range []int{5, 8} {
 		if f := checkVersion(facts{version: "12.0.2000.8", edition: edition}); f.Warning {
 			t.Errorf("edition %d: %+v", edition, f)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// mute is the URL of a port where connections are taken, and nothing is answered: a server that is frozen.
+// mute returns the URL of a port that accepts connections and answers nothing, like a frozen server.
 func mute(t *testing.T) (url string, dialed *atomic.Int64) {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func mute(t *testing.T) (url string, dialed *atomic.Int64) {
 	return "sqlserver://" + at.Addr().String() + "?database=d", dialed
 }
 
-// The driver sets no limit to that itself.
+// The driver itself sets no limit.
 func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 	t.Parallel()
 	url, dialed := mute(t)
@@ -55,7 +55,7 @@ func TestAServerThatIsSilentIsGivenUpInTime(t *testing.T) {
 	}
 }
 
-// A caller who has less time than a log-in takes does not end it: the next has its connection.
+// A caller with less time than a login takes does not end the login: the next caller uses its connection.
 func TestALogInContinuesWithoutItsCaller(t *testing.T) {
 	t.Parallel()
 	url, dialed := mute(t)
@@ -72,7 +72,7 @@ func TestALogInContinuesWithoutItsCaller(t *testing.T) {
 	}
 }
 
-// Also on a pool whose driver does not.
+// This holds also on a pool whose driver ignores the context.
 func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for what, openAt := range map[string]func(url string) (*Store, error){
@@ -96,7 +96,7 @@ func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 			done, second := make(chan error, 1), make(chan error, 1)
 			go func() { _, err := s.b.Load(ctx, "n"); done <- err }()
 			until(t, "it has dialed", func() bool { return dialed.Load() > 0 })
-			// A second waits for the first, which looks at the tables.
+			// The second call waits for the first, which reads the tables.
 			go func() { _, err := s.b.Left(ctx, []session.ID{{1}}); second <- err }()
 			cancel()
 			for _, call := range []chan error{done, second} {
@@ -113,7 +113,7 @@ func TestACallReturnsWhenItsContextEndsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// within is what comes, if it comes in time.
+// within returns what the channel delivers, if it comes in time.
 func within(c chan error) (error, bool) {
 	select {
 	case err := <-c:
@@ -123,7 +123,7 @@ func within(c chan error) (error, bool) {
 	}
 }
 
-// What Options.Dial makes is what the driver uses, and a failure to dial is told as it is.
+// The driver uses the connections that Options.Dial makes, and the error of a dial is returned unchanged.
 func TestConnectionsAreMadeByDial(t *testing.T) {
 	t.Parallel()
 	want := errors.New("no way")

@@ -23,7 +23,7 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 	for number, want := range map[int32]error{
 		229: store.ErrDenied, 230: store.ErrDenied, 262: store.ErrDenied, 916: store.ErrDenied, 2760: store.ErrDenied, 18452: store.ErrDenied, 18456: store.ErrDenied,
 		207: store.ErrCorrupt, 515: store.ErrCorrupt, 51000: store.ErrUnsupported,
-		// Nothing can be said for sure: the server has not done it now, and may yet, or may be asked again.
+		// None of the sentinels: the server has not executed the statement now, but may do so later, or the statement may be repeated.
 		208: nil, 1205: nil, 1222: nil, 2601: nil, 2627: nil, 3906: nil, 3960: nil, 4060: nil, 40613: nil,
 	} {
 		b := &backend{Base: row.NewBase("")}
@@ -49,7 +49,7 @@ func TestAnErrorNumberIsTheErrorOfTheContract(t *testing.T) {
 	}
 }
 
-// A database that starts refuses log-ins as if the password were wrong: 4060, and behind it 18456.
+// A database that is starting refuses logins as if the password were wrong: 4060, followed by 18456.
 func TestAStartingDatabaseIsNotAWrongPassword(t *testing.T) {
 	t.Parallel()
 	first, last := mssql.Error{Number: 4060}, mssql.Error{Number: 18456}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/mssqlstore"
 )
 
-// Locks on the connections that a program has anyway. They are encrypted, as the URL says so.
-// This example is compiled and not run: SQL Server may not be installed by whoever runs the tests without accepting its license.
+// This example locks on the connections that a program has anyway. They are encrypted, as the URL says so. The example is compiled and not
+// run: not everyone who runs the tests can install SQL Server, as that means accepting its license.
 func ExampleNew() {
 	db, err := sql.Open("sqlserver", "sqlserver://app:secret@db-1?database=shop&encrypt=true&connection+timeout=10")
 	if err != nil {
@@ -32,12 +32,12 @@ func ExampleNew() {
 	}
 	defer locks.Close()
 	ran, err := locks.Mutex("nightly").TryDo(context.Background(), func(ctx context.Context) error {
-		return nil // one of all processes is here
+		return nil // only one of all processes is here
 	})
 	fmt.Println(ran, err)
 }
 
-// For a user who may not make tables: what to hand to who may.
+// For a user without the right to create tables: the statements to hand to somebody who has it.
 func ExampleSchema() {
 	schema, err := mssqlstore.Schema(&mssqlstore.Options{Schema: "ops", Table: "locks"})
 	if err != nil {

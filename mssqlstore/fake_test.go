@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// An answering is a driver that answers each statement with rows, and then with an error, if there is one. It is no
-// server: it shows what is made of answers.
+// answering is a driver that answers each statement with rows and then with its error, if it returns one. It does not imitate a server: it
+// shows what the backend makes of answers.
 type answering func(statement string) ([][]driver.Value, error)
 
 func (a answering) Connect(context.Context) (driver.Conn, error) { return a, nil }
@@ -57,7 +57,7 @@ func (a *answer) Next(to []driver.Value) error {
 	return io.EOF
 }
 
-// answered is a backend that is answered the same to each statement.
+// answered returns a backend that gets the same answer to each statement.
 func answered(t *testing.T, err error, rows ...[]driver.Value) *backend {
 	t.Helper()
 	return answeredBy(t, func(string) ([][]driver.Value, error) { return rows, err })
@@ -76,7 +76,7 @@ func answeredBy(t *testing.T, a answering) *backend {
 	return b
 }
 
-// An answer without its row is no renewal of a session that may have ended, and no refusal.
+// An answer without its row neither renews a session, which may have ended, nor refuses.
 func TestAnAnswerWithoutItsRowIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, nil)
@@ -92,7 +92,7 @@ func TestAnAnswerWithoutItsRowIsNotUsed(t *testing.T) {
 	}
 }
 
-// What the server says nothing of may go on: only a row says that a session has ended.
+// A session that the server does not mention may still be alive: only a row says that a session has ended.
 func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 	t.Parallel()
 	a, b := session.ID{1}, session.ID{2}
@@ -106,7 +106,7 @@ func TestASessionThatIsNotInTheAnswerHasNotEnded(t *testing.T) {
 	}
 }
 
-// A row can come before its statement fails.
+// A row can arrive before its statement fails.
 func TestARowOfAFailingStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := answered(t, sqlError(50001), []driver.Value{int64(3), int64(1)})
@@ -138,10 +138,10 @@ func TestASwapIsWhatTheServerSaysOfIt(t *testing.T) {
 	}
 }
 
-// A clock that moves in steps is behind by up to one when a session begins or is renewed.
+// A clock that moves in steps can be up to one step behind when a session begins or is renewed.
 func TestAnOwnerAllowsForAStepOfTheClock(t *testing.T) {
 	t.Parallel()
-	const step = time.Second / 64 // of Windows
+	const step = time.Second / 64 // the step of Windows
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, 365 * 24 * time.Hour} {
 		if lasts, err := answered(t, nil, []driver.Value{int64(1)}).Begin(t.Context(), session.ID{1}, ttl); err != nil || lasts > ttl-step || lasts < ttl-2*step {
 			t.Errorf("%v lasts %v, %v", ttl, lasts, err)
@@ -159,7 +159,7 @@ func TestARenewalOfASessionThatHasEndedIsLost(t *testing.T) {
 	}
 }
 
-// there, SELECT, INSERT, UPDATE, DELETE; CREATE TABLE, ALTER on the schema.
+// The numbers are: whether the table exists; the rights SELECT, INSERT, UPDATE and DELETE on it; CREATE TABLE; ALTER on the schema.
 func TestRightsAreJudgedAsTheServerReportsThem(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -181,7 +181,7 @@ func TestRightsAreJudgedAsTheServerReportsThem(t *testing.T) {
 	}
 }
 
-// ours is the columns of both tables, as sql/columns.sql tells them.
+// ours holds the columns of both tables, as sql/columns.sql returns them.
 var ours = [][]driver.Value{
 	{int64(0), "name", "varbinary", int64(513), false, int64(1)}, {int64(0), "form", "smallint", int64(2), false, int64(0)},
 	{int64(0), "rev", "bigint", int64(8), false, int64(0)}, {int64(0), "taken", "bigint", int64(8), false, int64(0)},
@@ -191,7 +191,7 @@ var ours = [][]driver.Value{
 	{int64(1), "ttl", "bigint", int64(8), false, int64(0)}, {int64(1), "calls", "bigint", int64(8), false, int64(0)},
 }
 
-// What makes the tables stops where another process has made one meanwhile, and there may be another to make.
+// The statement that creates the tables stops at a table that another process has just created, and another table may still be missing.
 func TestTablesAreCreatedDespiteAConcurrentCreator(t *testing.T) {
 	t.Parallel()
 	made, sent := 0, 0
@@ -243,7 +243,7 @@ func TestATableWithOtherColumnsIsForeign(t *testing.T) {
 	}
 }
 
-// A listing takes its time from the row, and a row that is torn is reported as that.
+// A listing takes its time from the row, and reports a torn row as torn.
 func TestARowIsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	name := []byte("n" + terminator)
@@ -270,7 +270,7 @@ func TestARowIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// Another one may have forgotten what the one before had answered.
+// The server that answers now may have lost what the one before had confirmed.
 func TestEachBeginAndRenewalSaysWhichServerAnswered(t *testing.T) {
 	t.Parallel()
 	server := int64(7)

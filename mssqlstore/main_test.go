@@ -24,12 +24,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
 		os.Setenv("HOLDFAST_TEST_STEPS", "2000")
 	}
-	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
+	flag.Set("test.parallel", "4") // the tests mostly wait; a flag on the command line overrides this
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for a condition that must come true.
 var patience = testwait.Patience
 
-// until waits for what must happen.
+// until waits for a condition that must come true.
 var until = testwait.Until

@@ -21,7 +21,7 @@ func catch(t *testing.T, mutants []broken, env ...string) {
 	mutant.Catch(t, all, append(env, "HOLDFAST_TEST_PATIENCE=5s")...)
 }
 
-// The backend with one of its rules broken fails a test that needs no server.
+// Each mutant, a backend with one of its rules broken, fails a test that needs no server.
 func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 	t.Parallel()
 	const (
@@ -53,7 +53,7 @@ func TestTheTestsCatchEachMutantWithoutAServer(t *testing.T) {
 	})
 }
 
-// And on a server each of those whose rule only a server shows.
+// On a server, each mutant whose rule only a server shows fails a test too.
 func TestTheTestsCatchEachMutantOnAServer(t *testing.T) {
 	t.Parallel()
 	url := testserver.SQLServer(t)

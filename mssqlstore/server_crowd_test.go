@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// worker is a process of a crowd; at is the URL and the table.
+// worker is a process of a crowd; at holds the URL and the table.
 func worker(at string) error {
 	url, table, _ := strings.Cut(at, " ")
 	s, err := Open(url, &Options{Table: table})

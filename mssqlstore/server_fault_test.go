@@ -21,12 +21,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A lossy drops a connection when its server has answered: what was asked is done, and nobody is told.
+// lossy drops a connection once its server has answered: the request is done, and the client does not learn it.
 type lossy struct {
 	arm  atomic.Bool
-	only atomic.Pointer[string] // requests that have this in them
+	only atomic.Pointer[string] // requests that contain this
 	cuts atomic.Int64
-	sent atomic.Int64 // pieces that the client has sent
+	sent atomic.Int64 // writes of the client
 }
 
 type lossyConn struct {
@@ -53,7 +53,7 @@ func (c *lossyConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// wide is text as a request has it.
+// wide encodes text as a request has it.
 func wide(text string) (b []byte) {
 	for _, u := range utf16.Encode([]rune(text)) {
 		b = append(b, byte(u), byte(u>>8))
@@ -77,7 +77,7 @@ func lossyStore(t *testing.T) (*lossy, *Store) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	mustHold(t, s, mutex("first")) // it connects, looks at the tables and begins its sessions
+	mustHold(t, s, mutex("first")) // it connects, reads the tables and begins its sessions
 	mustAsk(t, s, mutex("first"))
 	return l, s
 }
@@ -100,7 +100,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 	table := s.b.o.locks()
 	claim, waiter := mutex("n"), mutex("n")
 	lose("ask", "INSERT INTO "+table, func() error { _, err := s.Ask(t.Context(), claim); return err })
-	h := mustHold(t, s, claim) // it has been ours all the time
+	h := mustHold(t, s, claim) // this process has had it all the time
 	lose("ask for a position", "UPDATE "+table, func() error { _, err := s.Ask(t.Context(), waiter); return err })
 	mustAsk(t, s, waiter)
 	if n := len(state(t, s, "n").Entries); n != 2 {
@@ -115,8 +115,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 	}
 }
 
-// Where nobody else wants the name taking it and giving it back are one request each, and a renewal is one for all
-// that the process has.
+// While nobody else wants the lock, acquire and release are one request each, and one request renews all holds of the process.
 func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	l, s := lossyStore(t)
@@ -124,7 +123,7 @@ func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	trips := func(what string, want int64, f func()) {
 		t.Helper()
 		var took int64
-		for range 10 { // a session may be renewed meanwhile
+		for range 10 { // a session may be renewed in between
 			before := l.sent.Load()
 			f()
 			if took = l.sent.Load() - before; took == want {
@@ -153,7 +152,7 @@ func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	})
 }
 
-// A request that waits in the server when its caller leaves is cancelled there, and can be taken back by its id.
+// A request that still waits in the server when its caller leaves is canceled there, and can be undone by its id.
 func TestACanceledRequestBlocksNothingAndCanBeUndone(t *testing.T) {
 	t.Parallel()
 	o := apart(t)
@@ -193,7 +192,7 @@ func TestACanceledRequestBlocksNothingAndCanBeUndone(t *testing.T) {
 	})
 }
 
-// A session whose row somebody has locked keeps no other from being renewed, ended or judged.
+// A session whose row somebody has locked does not block the renewal, the end or the check of any other session.
 func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		b := openOn(t, url, apartOn(t, url))
@@ -225,7 +224,7 @@ func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 	})
 }
 
-// All that a locked session keeps goes into another.
+// All holds of a locked session move into another session.
 func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		o := apartOn(t, url)
@@ -252,7 +251,7 @@ func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	})
 }
 
-// No connection is a part of a hold or a position.
+// No hold and no queue position depends on a connection.
 func TestKilledConnectionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	o := apart(t)
@@ -285,7 +284,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 			}
 		}
 	}
-	again := func(what string, f func() error) { // as the engine does
+	again := func(what string, f func() error) { // as the engine does it
 		t.Helper()
 		until(t, what, func() bool {
 			err := f()
@@ -314,14 +313,14 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 	}
 }
 
-// A process that is stopped while it takes an answer holds up nobody.
+// A process that is stopped while it reads an answer blocks nobody.
 func TestAProcessStoppedWhileReadingBlocksNoOther(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		o := apartOn(t, url)
 		b := openOn(t, url, o)
 		large := bytes.Repeat([]byte{'x'}, row.MaxRecord)
 		var names []string
-		for i := range 20 { // more than goes into the buffers between
+		for i := range 20 { // more than fits into the buffers between
 			names = append(names, fmt.Sprint("n", i))
 			if out, err := b.Swap(t.Context(), &record.Swap{Name: names[i], Data: large}); err != nil || !out.Done {
 				t.Fatal(out, err)
@@ -376,7 +375,7 @@ func (c *stallingConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A row can come before its statement fails.
+// A row can arrive before its statement fails.
 func TestARowOfAFailedStatementIsNotUsed(t *testing.T) {
 	t.Parallel()
 	b := openOn(t, testserver.SQLServer(t), apart(t))
@@ -387,7 +386,7 @@ func TestARowOfAFailedStatementIsNotUsed(t *testing.T) {
 	}
 }
 
-// The process of a holder is killed: the name is free within its TTL and a second.
+// The process of a holder is killed: the lock is free within its TTL and a second.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{

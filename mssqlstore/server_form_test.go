@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Names that a collation would take for one.
+// These names are equal to some collation.
 func TestNamesAreBytes(t *testing.T) {
 	s := newStore(t)
 	names := []string{"a", "A", "a ", "a  ", " a", "ä", "a\u0308", "é", "e", "ß", "ss", "a\x00", "a\x00b", "a\\", "a'b", `a"b`, "a\nb", "🔒",
@@ -95,7 +95,7 @@ func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 				"release all": func() error { return s.Release(t.Context(), store.Hold{Name: name, ID: me.NewID()}) },
 			} {
 				if op == "new" && !strings.HasPrefix(c.set, "form") {
-					continue // it may leave a note, before it has read the row
+					continue // it may leave a note before it has read the row
 				}
 				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) {
 					t.Errorf("%s: %v, want %v", op, err, c.want)
@@ -106,7 +106,7 @@ func TestAForeignRowIsReportedAndLeftAlone(t *testing.T) {
 					t.Fatalf("%s changed the table from\n%s\nto\n%s", op, before, after)
 				}
 			}
-			// Blindly, as somebody does who has not met the name.
+			// The join is sent blindly, as by a process that does not know the name.
 			join := record.Join{Session: session.NewID(), Notes: []record.Note{{Key: "k", Data: []byte("d")}}}
 			if strings.HasPrefix(c.set, "form") {
 				for _, version := range []string{"", "1-0"} {
@@ -161,14 +161,14 @@ func TestANameIsForgottenADayAfterItsLastEntry(t *testing.T) {
 	}
 	check(day-time.Second, 2)
 	check(day+2*time.Duration(row.Tick(day))*time.Microsecond, 1)
-	check(30*day, 1) // it has an entry
+	check(30*day, 1) // the row has an entry
 	var n int
 	if err := b.db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+b.o.sessions()).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d sessions are left, %v", n, err)
 	}
 }
 
-// A name that somebody uses while it is being forgotten stays.
+// A name that somebody uses while it is being deleted stays.
 func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		now := time.Now().UnixMicro()
@@ -200,7 +200,7 @@ func TestANameThatIsUsedMeanwhileIsNotForgotten(t *testing.T) {
 	})
 }
 
-// Names that nobody has written for long are found without going through all.
+// Names that nobody has written for long are found without a scan of all names.
 func TestNamesOfCrashedHoldersAreListedByAge(t *testing.T) {
 	b := openOn(t, testserver.SQLServer(t), apart(t))
 	s := storeOf(b)
@@ -224,7 +224,7 @@ func TestNamesOfCrashedHoldersAreListedByAge(t *testing.T) {
 	}
 }
 
-// A clock that is set back: tokens increase still.
+// The clock is set back, and tokens still increase.
 func TestTokensGrowEvenIfTheClockGoesBack(t *testing.T) {
 	now := time.Now().UnixMicro()
 	var last int64
@@ -246,7 +246,7 @@ func TestTokensGrowEvenIfTheClockGoesBack(t *testing.T) {
 	}
 }
 
-// A clock that is set back makes no session shorter.
+// A clock that is set back shortens no session.
 func TestARenewalMovesNoExpiryBack(t *testing.T) {
 	now := time.Now().UnixMicro()
 	b := openOn(t, testserver.SQLServer(t), apart(t))
@@ -256,7 +256,7 @@ func TestARenewalMovesNoExpiryBack(t *testing.T) {
 	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	now -= (30 * time.Second).Microseconds() // or a renewal that was sent then comes now
+	now -= (30 * time.Second).Microseconds() // or a renewal that was sent then arrives now
 	for range 2 {
 		if _, err := b.Renew(t.Context(), id); err != nil {
 			t.Fatal(err)
@@ -277,7 +277,7 @@ func TestTablesAreApart(t *testing.T) {
 	}
 }
 
-// dump is all that is in the table.
+// dump returns all that is in the table.
 func dump(t testing.TB, s *Store) string {
 	t.Helper()
 	var b strings.Builder

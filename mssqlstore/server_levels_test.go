@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// databases has one with READ_COMMITTED_SNAPSHOT and one without, for all tests of the binary.
+// databases holds one database with READ_COMMITTED_SNAPSHOT and one without, for all tests of the binary.
 var databases struct {
 	sync.Mutex
 	urls map[string]string
 	err  error
 }
 
-// eachWay runs f in a database where a statement reads what it has locked, and in one where it reads versions.
+// eachWay runs f in a database where a statement reads what it has locked, and in one where it reads row versions.
 func eachWay(t *testing.T, f func(t *testing.T, url string)) {
 	t.Parallel()
 	at := testserver.SQLServer(t)
@@ -73,7 +73,7 @@ func makeDatabases(at string) (map[string]string, error) {
 	return urls, nil
 }
 
-// atEachLevel is eachWay, on pools that have set each isolation level.
+// atEachLevel is eachWay on pools that have set each isolation level.
 func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, url string)) {
 	eachWay(t, func(t *testing.T, url string) {
 		for _, level := range []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "SNAPSHOT"} {
@@ -89,7 +89,7 @@ func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, url string)) {
 	})
 }
 
-// swapAsOne counts in the record of a name, from many goroutines at once.
+// swapAsOne increments a counter in the record of a name, from many goroutines at once.
 func swapAsOne(t *testing.T, b *backend, name string, times int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -108,7 +108,7 @@ func swapAsOne(t *testing.T, b *backend, name string, times int) {
 						return
 					}
 				}
-				// Long, so that it is not in the row itself: half of a write must not be read.
+				// The data is long, so that it is stored outside the row: a reader must not see half of a write.
 				data := fmt.Sprintf("%d %s", n+1, strings.Repeat("x", 10_000))
 				if len(r.Data) > 0 && len(r.Data) != len(fmt.Sprint(n))+10_001 {
 					t.Errorf("%d bytes were read with %d", len(r.Data), n)
@@ -137,7 +137,7 @@ func TestSwapsAreSerializedAtAnySettingOfThePool(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, _ string) { swapAsOne(t, b, "n", 10) })
 }
 
-// What was not committed may never be true.
+// Uncommitted data may be rolled back, so it must not be used.
 func TestNothingIsReadThatWasNotCommitted(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		if out, err := b.Swap(t.Context(), &record.Swap{Name: "n", Data: []byte("old")}); err != nil || !out.Done {
@@ -155,7 +155,7 @@ func TestNothingIsReadThatWasNotCommitted(t *testing.T) {
 	})
 }
 
-// begun is a transaction on a connection of its own, rolled back when the test ends, and the number of its session.
+// begun returns a transaction on a connection of its own, and the number of its session. The test rolls it back at its end.
 func begun(t testing.TB, url string) (tx *sql.Tx, spid int) {
 	t.Helper()
 	tx, err := plainOn(t, url).BeginTx(t.Context(), nil)
@@ -169,7 +169,7 @@ func begun(t testing.TB, url string) (tx *sql.Tx, spid int) {
 	return tx, spid
 }
 
-// waits polls until somebody waits for what a session has locked.
+// waits polls until a statement waits for what the session has locked.
 func waits(t *testing.T, url string, spid int) {
 	t.Helper()
 	db := plainOn(t, url)
@@ -182,8 +182,8 @@ func waits(t *testing.T, url string, spid int) {
 	})
 }
 
-// The end of a session is decided by a statement on its own row, whichever comes first: a renewal that was done while it
-// waited is heeded.
+// One statement on the session's own row decides its end. The order does not matter: a renewal that was done while that statement waited
+// counts.
 func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		id, now := session.NewID(), time.Now().UnixMicro()
@@ -203,7 +203,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		waits(t, url, spid) // to read it, or to end it
+		waits(t, url, spid) // it waits to read the row, or to end the session
 		if err := tx.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 	})
 }
 
-// The other way around: a renewal that waited while the end was made final is lost.
+// The other way around: a renewal that waited while the end was made final finds the session lost.
 func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		id := session.NewID()
@@ -240,7 +240,7 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 	})
 }
 
-// A swap that waited while another was done is refused, and joins; so does the first of a name.
+// A swap that waited while another was done is refused, and joins; so is the first swap of a name.
 func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, url string) {
 		for name, version := range map[string]string{"first": "", "next": "7-0"} {
@@ -277,7 +277,7 @@ func TestASwapThatWaitsForAnotherIsRefusedAndJoins(t *testing.T) {
 	})
 }
 
-// What the server says it has not applied is refused, and no error: here a lock timeout.
+// What the server reports as not applied is a refusal and no error: here a lock timeout.
 func TestALockTimeoutIsARefusal(t *testing.T) {
 	eachWay(t, func(t *testing.T, url string) {
 		b := openOn(t, url, apartOn(t, url))
@@ -303,7 +303,7 @@ func TestALockTimeoutIsARefusal(t *testing.T) {
 	})
 }
 
-// A connection that our requests went over is as it was set.
+// The settings of a connection are unchanged after our requests.
 func TestAConnectionIsLeftAsItWas(t *testing.T) {
 	t.Parallel()
 	b := openOn(t, testserver.SQLServer(t), apart(t))
@@ -343,7 +343,7 @@ func TestAConnectionIsLeftAsItWas(t *testing.T) {
 	}
 }
 
-// A transaction that somebody has left open would keep what is written from the others.
+// In a transaction that somebody has left open, others would not see what is written.
 func TestAConnectionWithAnOpenTransactionIsRefused(t *testing.T) {
 	t.Parallel()
 	good := newStore(t)
@@ -376,7 +376,7 @@ func TestAConnectionWithAnOpenTransactionIsRefused(t *testing.T) {
 	}
 }
 
-// What a user has set for the connections is no matter.
+// The settings that a user has made on the connections do not matter.
 func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
 	t.Parallel()
 	for name, set := range map[string]string{

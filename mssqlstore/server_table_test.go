@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// rights are those that the package comment lists.
+// rights returns those that the package comment lists.
 func rights(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile("mssqlstore.go")
@@ -33,7 +33,7 @@ func rights(t *testing.T) []string {
 	return all
 }
 
-// user makes a user with these rights on tables that are there, and returns connections that act for it.
+// user creates a user with these rights on existing tables, and returns connections of that user.
 func user(t *testing.T, o *Options, make bool, rights ...string) *sql.DB {
 	t.Helper()
 	at := testserver.SQLServer(t)
@@ -127,7 +127,7 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// Nothing is written into a table of somebody else.
+// Nothing is written into somebody else's table.
 func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 	t.Parallel()
 	db := plainOn(t, testserver.SQLServer(t))
@@ -164,7 +164,7 @@ func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A table that is dropped while it is used.
+// A table is dropped while it is in use.
 func TestADroppedTableIsRecreated(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -22,7 +22,7 @@ func unsent(t *testing.T) *backend {
 	return s.b
 }
 
-// statements are the texts of all statements, and their parts.
+// statements returns the texts of all statements, and of their parts.
 func statements(t *testing.T, b *backend) map[string]string {
 	t.Helper()
 	entries, err := files.ReadDir("sql")
@@ -37,7 +37,7 @@ func statements(t *testing.T, b *backend) map[string]string {
 	return all
 }
 
-// arguments are what each statement is given besides @form, and parts are no statements of their own.
+// arguments lists what each statement gets besides @form. Parts are not statements.
 var arguments = map[string]string{
 	"load": "name", "swap": "name data notes old rev taken cut idle join room tick", "first": "name data notes old rev taken cut idle join room tick",
 	"list": "name page", "list_old": "name page tick age", "idle": "page tick age", "forget": "name rev", "lapsed": "page tick age", "forget_session": "name rev",
@@ -81,7 +81,7 @@ func TestEachStatementHasItsVariables(t *testing.T) {
 	}
 }
 
-// A pool leaves a connection as somebody else has set it.
+// A pool returns a connection with the settings that somebody else has made.
 func TestEachStatementSetsWhatItDependsOn(t *testing.T) {
 	t.Parallel()
 	b := unsent(t)
@@ -103,7 +103,7 @@ func TestEachStatementSetsWhatItDependsOn(t *testing.T) {
 	}
 }
 
-// Each of these would be right only by locks, or only on some servers.
+// Each of these would make a statement correct only by its locks, or only on some servers.
 func TestNoStatementNeedsLockClausesOrOptimizerHints(t *testing.T) {
 	t.Parallel()
 	b := unsent(t)
@@ -113,15 +113,15 @@ func TestNoStatementNeedsLockClausesOrOptimizerHints(t *testing.T) {
 				t.Errorf("%s has %s in it:\n%s", name, word, text)
 			}
 		}
-		// Rows of OUTPUT alone are sent before their statement has ended.
+		// The rows of a bare OUTPUT are sent before their statement has ended.
 		if strings.Count(text, "OUTPUT ") != strings.Count(text, " INTO @done") {
 			t.Errorf("%s has OUTPUT without INTO:\n%s", name, text)
 		}
 	}
 }
 
-// A server sends an answer as fast as it is taken, and a SELECT may have its rows locked until then: a process that is stopped
-// would hold up the names that it reads.
+// A server sends an answer only as fast as the client reads it, and a SELECT may keep its rows locked until then: a process that is stopped
+// would block the names that it reads.
 func TestNoAnswerHasRowsLocked(t *testing.T) {
 	t.Parallel()
 	b := unsent(t)
@@ -134,7 +134,7 @@ func TestNoAnswerHasRowsLocked(t *testing.T) {
 	}
 }
 
-// One row a statement, by its key, and what decides is in that row.
+// Each statement writes one row, found by its key, and decides by what is in that row.
 func TestEachWriteIsOfOneRowByItsKey(t *testing.T) {
 	t.Parallel()
 	all := statements(t, unsent(t))
@@ -161,7 +161,7 @@ func TestEachWriteIsOfOneRowByItsKey(t *testing.T) {
 	}
 }
 
-// SQL Server compares as if the shorter value had zero bytes behind it.
+// SQL Server compares as if the shorter value were padded with zero bytes.
 func TestNamesThatDifferInZeroBytesAreDifferentKeys(t *testing.T) {
 	t.Parallel()
 	equal := func(a, b string) bool { return strings.TrimRight(a, "\x00") == strings.TrimRight(b, "\x00") }
@@ -194,7 +194,7 @@ func unhex(t *testing.T, text string) string {
 	return b.String()
 }
 
-// The driver has the length of a []byte in its type, and the server keeps a plan for each list of types.
+// The driver puts the length of a []byte into its type, and the server keeps a plan for each list of types.
 func TestArgumentsHaveFewTypes(t *testing.T) {
 	t.Parallel()
 	for _, length := range []int{0, 1, 8000, 8001} {
@@ -247,7 +247,7 @@ CREATE TABLE [ops].[l_sessions] (
 	}
 }
 
-// A clock that a test gives takes the place of the server's and of nothing else.
+// A clock set by a test replaces the server's clock and nothing else.
 func TestAClockOfATestIsAnArgument(t *testing.T) {
 	t.Parallel()
 	b := unsent(t)
@@ -259,7 +259,7 @@ func TestAClockOfATestIsAnArgument(t *testing.T) {
 	}
 }
 
-// A session is never said to go on for longer than it does, nor to be over before it is.
+// A read never reports that a session lasts longer than it does, nor that it has ended before it has.
 func TestAReadAllowsForAStepOfTheClock(t *testing.T) {
 	t.Parallel()
 	step := clockStep.Microseconds()

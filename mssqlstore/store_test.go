@@ -17,9 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// What is here and in the files that begin with server_ runs on the server that HOLDFAST_TEST_SQLSERVER names.
+// The tests here and in the files whose names begin with server_ run on the server that HOLDFAST_TEST_SQLSERVER names.
 
-// openOn is a backend on connections of its own, with tables that are there.
+// openOn returns a backend on connections of its own, with existing tables.
 func openOn(t testing.TB, url string, o *Options) *backend {
 	t.Helper()
 	b, err := open(url, o)
@@ -33,7 +33,7 @@ func openOn(t testing.TB, url string, o *Options) *backend {
 	return b
 }
 
-// plainOn is a pool as a program has it, closed when the test ends.
+// plainOn returns a pool as a program has it. The test closes it at its end.
 func plainOn(t testing.TB, url string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlserver", url)
@@ -44,7 +44,7 @@ func plainOn(t testing.TB, url string) *sql.DB {
 	return db
 }
 
-// initialized is a pool whose connections begin with a statement, each time that they are used.
+// initialized returns a pool that runs a statement on a connection each time before it is used.
 func initialized(t testing.TB, url, statement string) *sql.DB {
 	t.Helper()
 	c, err := mssql.NewConnector(url)
@@ -64,7 +64,7 @@ func mustExec(t testing.TB, db *sql.DB, statement string) {
 	}
 }
 
-// apart is tables that nobody else uses, dropped when the test ends.
+// apart names tables that nobody else uses. The test drops them at its end.
 func apart(t testing.TB) *Options {
 	t.Helper()
 	return apartOn(t, testserver.SQLServer(t))
@@ -87,7 +87,7 @@ func apartOn(t testing.TB, url string) *Options {
 	return o
 }
 
-// newStore returns a Store on the server, closed when the test ends.
+// newStore returns a Store on the server. The test closes it at its end.
 func newStore(t testing.TB) *Store {
 	t.Helper()
 	o := apart(t)
@@ -101,12 +101,12 @@ func newStore(t testing.TB) *Store {
 
 var me = store.NewProcess()
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of a whole name that may wait.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, state = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
-// linkTo is the way to the server by a link of its own.
+// linkTo returns the URL of the server by way of a link of its own.
 func linkTo(t testing.TB, at string) (linked string, link *testserver.Link) {
 	t.Helper()
 	u, err := url.Parse(at)
@@ -133,7 +133,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// On a pool that a program has anyway.
+// The store runs on a pool that a program has anyway.
 func TestStoreOnAPoolOfTheCallers(t *testing.T) {
 	t.Parallel()
 	o := apart(t)

@@ -37,7 +37,7 @@ func TestAURLIsReadAsTheDriverReadsIt(t *testing.T) {
 	}
 }
 
-// The driver repeats a request that could not be sent unless it is told not to, and waits for an answer without end.
+// Unless told otherwise, the driver repeats a request that it could not send, and waits for an answer without limit.
 func TestEachRequestIsSentOnceAndASilentServerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]time.Duration{"sqlserver://db?database=shop": 15 * time.Second, "sqlserver://db?database=shop&connection+timeout=7": 7 * time.Second} {
@@ -48,7 +48,7 @@ func TestEachRequestIsSentOnceAndASilentServerIsGivenUp(t *testing.T) {
 	}
 }
 
-// What the package comment says of the driver's defaults.
+// The package comment states the driver's defaults. This test checks that it is right.
 func TestTheDriversDefaultsAreWhatIsDocumented(t *testing.T) {
 	t.Parallel()
 	c, err := msdsn.Parse("sqlserver://db?database=shop")

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// crowdWrites is the most statements that write a name, or leave a note for it, for each lock of a crowd: try, join, be taken in, give back, and some
-// lost races. Polls and renewals come to that: the more, the slower the machine.
+// crowdWrites is the most statements per lock of a crowd that write a name or leave a note for it: try, join, be taken in, release, and some
+// lost races. Polls and renewals add to that: the slower the machine, the more.
 const crowdWrites = 8
 
-// Many processes come at once for one name, each with connections of its own. No statement of theirs waits for the name's row.
+// Many processes come at once for one name, each with connections of its own. None of their statements waits for the name's row.
 func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	o, counts, n := apart(), &recordtest.Counts{}, recordtest.CrowdSize(30)
 	var writes atomic.Int64
@@ -39,7 +39,7 @@ func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	}
 }
 
-// What the tables are costs a server more than four locks, if information_schema says it.
+// To read the columns of the tables from information_schema costs a server more than four locks.
 func TestAProcessThatComesReadsNoInformationSchema(t *testing.T) {
 	t.Parallel()
 	o := apart()
@@ -67,7 +67,7 @@ func TestAProcessThatComesReadsNoInformationSchema(t *testing.T) {
 	}
 }
 
-// seen is the server that tests share. Each statement is reported, with its error if it is no query.
+// seen returns connections to the server that tests share. It reports each statement, with the error if it is not a query.
 func seen(t *testing.T, report func(query string, err error)) *sql.DB {
 	t.Helper()
 	c, err := mysql.ParseDSN(sharedDSN(t))
@@ -97,7 +97,7 @@ func (c seenConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return seenConn{conn.(mysqlConn), c.report}, nil
 }
 
-// A mysqlConn is what the driver's connections are that is used.
+// mysqlConn is the part of the driver's connection that the store uses.
 type mysqlConn interface {
 	driver.Conn
 	driver.ExecerContext
@@ -122,7 +122,7 @@ func (c seenConn) QueryContext(ctx context.Context, query string, args []driver.
 	return c.mysqlConn.QueryContext(ctx, query, args)
 }
 
-// kindOf is a statement by its verb and the table that it is about.
+// kindOf classifies a statement by its verb and its table.
 func kindOf(query string, o *Options) string {
 	kind, _, _ := strings.Cut(strings.Trim(query, "("), " ")
 	table := func(suffix string) bool { return strings.Contains(query, "`"+o.Table+suffix+"`") }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/crowdtest"
 )
 
-// worker is a process of a crowd; at is the DSN and the table.
+// worker is a process of a crowd; at holds the DSN and the table.
 func worker(at string) error {
 	dsn, table, _ := strings.Cut(at, " ")
 	c, err := mysql.ParseDSN(dsn)

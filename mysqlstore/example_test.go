@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/mysqlstore"
 )
 
-// Locks on the connections that a program has anyway.
+// This example locks on the connections that a program has anyway.
 func ExampleNew() {
 	dsn, stop := exampleServer() // "app:secret@tcp(db-1:3306)/shop"
 	defer stop()
@@ -32,13 +32,13 @@ func ExampleNew() {
 	}
 	defer locks.Close()
 	ran, err := locks.Mutex("nightly").TryDo(context.Background(), func(ctx context.Context) error {
-		return nil // one of all processes is here
+		return nil // only one of all processes is here
 	})
 	fmt.Println(ran, err)
 	// Output: true <nil>
 }
 
-// For a user who may not make tables: what to hand to who may.
+// For a user without the right to create tables: the statements to hand to somebody who has it.
 func ExampleSchema() {
 	schema, err := mysqlstore.Schema(&mysqlstore.Options{Database: "ops", Table: "locks"})
 	if err != nil {
@@ -49,5 +49,5 @@ func ExampleSchema() {
 	// Output: CREATE TABLE IF NOT EXISTS `ops`.`locks`
 }
 
-// exampleServer is a MariaDB of the tests' own.
+// exampleServer starts a MariaDB for the example.
 func exampleServer() (dsn string, stop func()) { return testserver.ExampleMariaDB() }

@@ -20,13 +20,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A link drops connections when their server has answered: what was asked is
-// done, and nobody is told.
+// link drops connections once their server has answered: the statement is done, and the client does not learn it.
 type link struct {
 	arm  atomic.Bool
-	only atomic.Pointer[string] // statements that have this in them; nil: all
+	only atomic.Pointer[string] // statements that contain this; nil: all
 	cuts atomic.Int64
-	sent atomic.Int64 // what the client has sent
+	sent atomic.Int64 // writes of the client
 }
 
 type linked struct {
@@ -99,7 +98,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 			swap := "INSERT INTO " + s.b.records
 			claim, waits := mutex(c.name), mutex(c.name)
 			lose("ask", swap, func() error { _, err := s.Ask(t.Context(), claim); return err })
-			h := mustHold(t, s, claim) // it has been ours all the time
+			h := mustHold(t, s, claim) // this process has had it all the time
 			swap = "UPDATE /*!80001 (SELECT name AS unlocked FROM " + s.b.records
 			if c.waits {
 				lose("ask for a position", swap, func() error { _, err := s.Ask(t.Context(), waits); return err })
@@ -137,19 +136,19 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 	}
 }
 
-// Where nobody else wants the name taking it and giving it back are one statement each, and a renewal is one for all
-// that the process has, also for a driver that would prepare what has parameters.
+// While nobody else wants the lock, acquire and release are one statement each, and one statement renews all holds of the process. That holds
+// also for a driver that would prepare statements with parameters.
 func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	l, db := linkedDB(t, sharedDSN(t))
 	s := storeOn(t, db, apart())
 	defer s.Close()
 	s.b.Sweeps.Pause()
-	mustHold(t, s, mutex("first")) // looks at the tables, begins the sessions, and connects
+	mustHold(t, s, mutex("first")) // it reads the tables, begins the sessions, and connects
 	mustAsk(t, s, mutex("first"))
 	trips := func(what string, want int64, f func()) {
 		t.Helper()
 		var took int64
-		for range 10 { // a session may be renewed meanwhile
+		for range 10 { // a session may be renewed in between
 			before := l.sent.Load()
 			f()
 			if took = l.sent.Load() - before; took == want {
@@ -192,7 +191,7 @@ func TestAnUncontendedLockTakesOneRoundTrip(t *testing.T) {
 	trips("renew 300", 1, renew(holds...))
 }
 
-// killAll ends every connection of the user but our own.
+// killAll ends every connection of the user but the one it uses.
 func killAll(t *testing.T, root *sql.DB, user string) (n int) {
 	t.Helper()
 	rows, err := root.QueryContext(t.Context(), "SELECT ID FROM information_schema.PROCESSLIST WHERE USER=? AND ID<>CONNECTION_ID()", user)
@@ -216,14 +215,14 @@ func killAll(t *testing.T, root *sql.DB, user string) (n int) {
 	return n
 }
 
-// No connection is a part of a hold or a position.
+// No hold and no queue position depends on a connection.
 func TestKilledConnectionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
 	s := storeOn(t, user(t, server, "locks", &Options{Table: DefaultTable}, rights(t)...), nil)
 	defer s.Close()
-	again := func(what string, f func() error) { // as the engine does
+	again := func(what string, f func() error) { // as the engine does it
 		t.Helper()
 		until(t, what, func() bool {
 			err := f()
@@ -255,7 +254,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 	again("the waiter is granted", func() error {
 		a, err := s.Ask(t.Context(), w)
 		if err == nil && !a.Granted {
-			err = s.Release(t.Context(), h) // it was indeterminate
+			err = s.Release(t.Context(), h) // the first release was indeterminate
 			if err == nil || errors.Is(err, store.ErrLost) {
 				return errors.New("again")
 			}
@@ -267,8 +266,7 @@ func TestKilledConnectionsLoseNothing(t *testing.T) {
 	}
 }
 
-// A server that is restarted, or killed, under load: no two hold at a time, and
-// tokens only grow.
+// A server is restarted, or killed, under load: there are never two holders at once, and tokens only increase.
 func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
@@ -285,7 +283,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 			for i := 0; ctx.Err() == nil; i++ {
 				n := (g + i) % len(inside)
 				c := mutex(fmt.Sprint("load/", n))
-				c.TTL, c.PositionTTL = time.Hour, time.Second // a hold that is lost stays in the way
+				c.TTL, c.PositionTTL = time.Hour, time.Second // a lost hold stays and blocks
 				a := try(ctx, s, c)
 				if !a.Granted {
 					continue
@@ -301,7 +299,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 				inside[n].Add(-1)
 				for {
 					err := s.Release(context.Background(), store.Hold{Name: c.Name, ID: c.ID, Token: a.Token})
-					if err == nil || errors.Is(err, store.ErrLost) { // the one before has done it
+					if err == nil || errors.Is(err, store.ErrLost) { // the attempt before this one has done it
 						break
 					}
 					if store.Definite(err) {
@@ -332,8 +330,7 @@ func TestARestartUnderLoadForgetsNothing(t *testing.T) {
 	wg.Wait()
 }
 
-// try asks until the answer is clear, and takes back what stays indeterminate or
-// waits.
+// try asks until the outcome is known. It takes the claim back if the outcome stays indeterminate or the claim waits.
 func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
 	for range 10 {
 		one, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -351,7 +348,7 @@ func try(ctx context.Context, s *Store, c store.Claim) (a store.Answer) {
 	return store.Answer{}
 }
 
-// A statement-based log is one that InnoDB cannot keep under READ COMMITTED.
+// InnoDB cannot write a statement-based binlog under READ COMMITTED.
 func TestAStatementBinlogWorksOrIsReported(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t, "--log-bin", "--binlog-format=STATEMENT")

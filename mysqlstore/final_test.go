@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// atEachLevel runs f under each isolation level that is taken, on both servers, and on MariaDB also as 11.8 is by default: what
-// somebody has changed while a transaction waited for it is an error.
+// atEachLevel runs f under each supported isolation level, on both servers. On MariaDB it also runs f with the default of 11.8, where a row
+// that changed while a transaction waited for it is an error.
 func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, dsn string)) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -38,9 +38,9 @@ func atEachLevel(t *testing.T, f func(t *testing.T, b *backend, dsn string)) {
 	})
 }
 
-// A statement that has waited for a row reads that row as it is then, and everything else as it was when the statement
-// began (decision 23). So the end of a session is decided by a statement on its own row, whichever comes first: a renewal
-// that was done while it waited is heeded.
+// A statement that has waited for a row reads that row as it is after the wait, and everything else as it was when the statement began
+// (decision 23). So one statement on the session's own row decides its end. The order does not matter: a renewal that was done while that
+// statement waited counts.
 func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
 		id, now := session.NewID(), time.Now().UnixMicro()
@@ -48,7 +48,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 			t.Fatal(err)
 		}
 		late := &backend{Base: b.Base, db: b.db, o: b.o, records: b.records, sessions: b.sessions, notes: b.notes, clock: func() int64 { return now + (90 * time.Second).Microseconds() }}
-		// Somebody has the row, for a renewal.
+		// Another transaction has locked the row, for a renewal.
 		tx, err := dbOn(t, dsn).BeginTx(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -77,7 +77,7 @@ func TestAnEndThatWaitsForARenewalDoesNotHappen(t *testing.T) {
 	})
 }
 
-// The other way around: a renewal that waited while the end was made final is lost.
+// The other way around: a renewal that waited while the end was made final finds the session lost.
 func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
 		id := session.NewID()
@@ -108,7 +108,7 @@ func TestARenewalThatWaitsForTheEndIsLost(t *testing.T) {
 	})
 }
 
-// A swap of a name whose row somebody has locked does not wait for it: it is refused, and joins.
+// A swap does not wait for a row that somebody has locked: it is refused, and joins.
 func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 	atEachLevel(t, func(t *testing.T, b *backend, dsn string) {
 		old := record.Record{}
@@ -119,7 +119,7 @@ func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 		}
 		unlock := lockRow(t, dsn, b.records+" WHERE name='n'")
 		defer unlock()
-		ctx, cancel := context.WithTimeout(t.Context(), patience) // a server waits for 50 s
+		ctx, cancel := context.WithTimeout(t.Context(), patience) // a server would wait for 50 s
 		defer cancel()
 		s := record.Swap{Name: "n", Old: old, Data: []byte{2}}
 		if out, err := b.Swap(ctx, &s); err != nil || out.Done || out.Joined || out.Current {
@@ -140,7 +140,7 @@ func TestASwapWaitsForNoLockedRowAndJoins(t *testing.T) {
 	})
 }
 
-// Two swaps may count the notes of a name at the same time: a first write has no row to lock. None hides a note from the other.
+// Two swaps may count the notes of a name at the same time, as a first write has no row to lock. Neither hides a note from the other.
 func TestACountHidesNoNoteFromAnother(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -173,7 +173,7 @@ func TestACountHidesNoNoteFromAnother(t *testing.T) {
 	})
 }
 
-// Who gives back a name with nobody behind it counts no notes, and does not say that there are none.
+// A release with nobody waiting behind it counts no notes, and does not report that there are none.
 func TestAnIdleSwapCountsNoNotes(t *testing.T) {
 	s := newShared(t)
 	ctx, b := t.Context(), s.b
@@ -210,7 +210,7 @@ func TestALostSwapOnlyJoins(t *testing.T) {
 	}
 }
 
-// What the server says it has not applied is refused, and no error.
+// What the server reports as not applied is a refusal and no error.
 func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -234,7 +234,7 @@ func TestADeadlockOrALockTimeoutIsARefusal(t *testing.T) {
 			t.Errorf("the next: %+v, %v", out, err)
 		}
 	})
-	for _, number := range []uint16{deadlock, recordChanged} { // which cannot be had at will
+	for _, number := range []uint16{deadlock, recordChanged} { // the test cannot provoke these on a server
 		if !is(fmt.Errorf("so: %w", sqlError(number)), deadlock, lockWaitTimeout, recordChanged) {
 			t.Errorf("%d is another error", number)
 		}

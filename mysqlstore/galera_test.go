@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A Galera cluster is no plain server, and that is no ok.
+// A Galera cluster does not behave like a single server, so the check must not report ok.
 func TestAGaleraClusterIsWarnedOf(t *testing.T) {
 	if all := checkGalera(0); len(all) != 0 {
 		t.Errorf("a plain server: %+v", all)
@@ -23,7 +23,7 @@ func TestAGaleraClusterIsWarnedOf(t *testing.T) {
 	}
 }
 
-// A group of MySQL in which all take writes is refused; one with one primary is like a server with replicas.
+// A MySQL group in which all members accept writes is refused; a group with one primary is like a server with replicas.
 func TestAGroupWithManyPrimariesIsRefused(t *testing.T) {
 	t.Parallel()
 	db := dbOn(t, testserver.MariaDBDSN(testserver.MySQL9(t).Addr))
@@ -49,7 +49,7 @@ func TestAGroupWithManyPrimariesIsRefused(t *testing.T) {
 	}
 }
 
-// galeraStores is a store on each of two nodes, whose table is there on both.
+// galeraStores returns a store on each of two nodes, whose table exists on both.
 func galeraStores(t *testing.T) (nodes []*testserver.Server, stores []*Store) {
 	t.Helper()
 	nodes = testserver.Galera(t, 2)
@@ -67,13 +67,13 @@ func galeraStores(t *testing.T) (nodes []*testserver.Server, stores []*Store) {
 	return nodes, stores
 }
 
-// What two nodes write at once is certified, and one of them is told that it was not applied.
+// When two nodes write at once, certification rejects one of the writes and that node reports it as not applied.
 func TestTwoNodesOfGaleraNeverGrantOneNameTwice(t *testing.T) {
 	testserver.AtNight(t)
 	nodes, _ := galeraStores(t)
 	const each = 100 // grants on a node
 	var inside atomic.Int64
-	var newest uint64 // of those inside
+	var newest uint64 // the newest token of those who got in
 	var all sync.WaitGroup
 	for _, node := range nodes {
 		var grants atomic.Int64
@@ -113,8 +113,8 @@ func TestTwoNodesOfGaleraNeverGrantOneNameTwice(t *testing.T) {
 	all.Wait()
 }
 
-// A node that applies nothing for longer than a TTL has only old renewals to read, and takes nothing over: that it was the
-// first to write is what certification denies.
+// A node that applies nothing for longer than a TTL reads only old renewals. It takes nothing over: its write would have to be the first, and
+// certification denies that.
 func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 	testserver.AtNight(t)
 	nodes, stores := galeraStores(t)
@@ -134,7 +134,7 @@ func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 	}
-	must("FLUSH TABLES WITH READ LOCK") // no write of the other node is applied
+	must("FLUSH TABLES WITH READ LOCK") // the writes of the other node are not applied
 	var asking sync.WaitGroup
 	var released atomic.Bool
 	asking.Go(func() {
@@ -143,14 +143,14 @@ func TestALaggingGaleraNodeTakesNothingOver(t *testing.T) {
 			a, err := stores[1].Ask(t.Context(), waits)
 			switch {
 			case err == nil && a.Granted && !before:
-				// It may have been released while this was asked.
+				// The hold may have been released while this request was under way.
 				if !released.Load() {
 					t.Error("the node that is behind let somebody in")
 				}
 				return
 			case err == nil && a.Granted:
 				return
-			case errors.Is(err, store.ErrLost): // its position was not renewed for long
+			case errors.Is(err, store.ErrLost): // its queue position was not renewed for long
 				waits.ID = me.NewID()
 			case t.Failed():
 				return

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// linkTo is the way to a server by a link of its own.
+// linkTo returns the DSN of a server by way of a link of its own.
 func linkTo(t testing.TB, dsn string) (linked string, link *testserver.Link) {
 	t.Helper()
 	c, err := mysql.ParseDSN(dsn)
@@ -33,7 +33,7 @@ func TestFaults(t *testing.T) {
 	}})
 }
 
-// The process of a holder is killed: the name is free within its TTL and a second.
+// The process of a holder is killed: the lock is free within its TTL and a second.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{

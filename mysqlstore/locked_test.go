@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// lockRow has a row locked by somebody else's transaction until end is called.
+// lockRow keeps a row locked in another transaction until end is called.
 func lockRow(t *testing.T, dsn, where string) (end func()) {
 	t.Helper()
 	tx, err := dbOn(t, dsn).BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
@@ -33,7 +33,7 @@ func lockRow(t *testing.T, dsn, where string) (end func()) {
 	return sync.OnceFunc(func() { tx.Rollback() })
 }
 
-// waiting is how many statements that begin so wait for a lock, or are under way.
+// waiting returns how many statements that begin so wait for a lock, or are running.
 func waiting(t *testing.T, db *sql.DB, begins string) (n int) {
 	t.Helper()
 	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID<>CONNECTION_ID() AND INFO LIKE ?", begins+"%").Scan(&n); err != nil {
@@ -42,8 +42,8 @@ func waiting(t *testing.T, db *sql.DB, begins string) (n int) {
 	return n
 }
 
-// Who asks for a name whose row is locked leaves a note, and no statement that waits in the server when the caller leaves:
-// what is left can be taken back by its id.
+// An ask for a name whose row is locked leaves a note. When its caller leaves, no statement waits in the server, and what is left can be taken
+// back by its id.
 func TestAnAskForALockedRowLeavesNothingWaitingInTheServer(t *testing.T) {
 	for within := 500 * time.Millisecond; !leavesNothingWaiting(t, within); within *= 2 {
 		if within > patience {
@@ -52,7 +52,7 @@ func TestAnAskForALockedRowLeavesNothingWaitingInTheServer(t *testing.T) {
 	}
 }
 
-// leavesNothingWaiting asks for so long for a name whose row is locked. It is false if the server was too slow for that.
+// leavesNothingWaiting asks, for that long, for a name whose row is locked. It returns false if the server was too slow for that.
 func leavesNothingWaiting(t *testing.T, within time.Duration) bool {
 	t.Helper()
 	s := newShared(t)
@@ -72,10 +72,10 @@ func leavesNothingWaiting(t *testing.T, within time.Duration) bool {
 	if !errors.Is(err, store.ErrContended) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ask: %v, want that the server answers, at its deadline", err)
 	}
-	if st := state(t, s, "n"); len(st.Entries) != 2 { // who reads waits for nobody, nor does who leaves a note
+	if st := state(t, s, "n"); len(st.Entries) != 2 { // neither a reader nor a process that leaves a note waits
 		t.Errorf("listed: %+v", st)
 	}
-	// What waits there does so for 50 s, whoever sent it has left or not. What is just under way does not stay.
+	// A statement that waits in the server waits for 50 s, even after its sender has left. One that is merely running ends soon.
 	until(t, "no statement waits in the server for the row", func() bool { return waiting(t, s.b.db, "%"+s.b.records) == 0 })
 	if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 		t.Errorf("renewal of a hold whose row is locked: %v", err)
@@ -94,14 +94,13 @@ func leavesNothingWaiting(t *testing.T, within time.Duration) bool {
 	return true
 }
 
-// onBoth runs f on the server that the tests share and on a MySQL server, unless
-// that is the one they share.
+// onBoth runs f on the server that the tests share and on a MySQL server, unless that is the shared one.
 func onBoth(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Run("shared", func(t *testing.T) { f(t, sharedDSN(t)) })
 	t.Run("MySQL 9.7", func(t *testing.T) { f(t, testserver.MariaDBDSN(testserver.SharedMySQL9(t))) })
 }
 
-// One row that somebody has locked keeps the other holds from nothing: a renewal writes the row of the session.
+// One locked row does not affect the other holds: a renewal writes only the row of the session.
 func TestALockedRowDoesNotStopOtherRenewals(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -130,7 +129,7 @@ func TestALockedRowDoesNotStopOtherRenewals(t *testing.T) {
 	})
 }
 
-// A session whose row somebody has locked keeps no other from being renewed, ended or judged.
+// A session whose row somebody has locked does not block the renewal, the end or the check of any other session.
 func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -148,7 +147,7 @@ func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 		unlock := lockRow(t, dsn, b.sessions+" WHERE id="+text(ids[4][:]))
 		defer unlock()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		b.sweep(ctx) // it waits for the one that is locked
+		b.sweep(ctx) // it waits for the locked session
 		cancel()
 		ctx, cancel = context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -172,7 +171,7 @@ func TestALockedSessionDelaysNoOtherSession(t *testing.T) {
 	})
 }
 
-// One row that somebody has locked keeps nobody from the other names whose rows are deleted with it.
+// One locked row does not block the other names whose rows are deleted together with it.
 func TestALockedRowBlocksNoOtherNameBeingDeleted(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -189,7 +188,7 @@ func TestALockedRowBlocksNoOtherNameBeingDeleted(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		s.b.sweep(ctx) // at best it deletes all but one
 		cancel()
-		ctx, cancel = context.WithTimeout(t.Context(), patience) // a server waits for 50 s
+		ctx, cancel = context.WithTimeout(t.Context(), patience) // a server would wait for 50 s
 		defer cancel()
 		for i := range 10 {
 			if i == 7 {
@@ -202,8 +201,8 @@ func TestALockedRowBlocksNoOtherNameBeingDeleted(t *testing.T) {
 	})
 }
 
-// The session of a process is one row, too, by which it holds all that it has asked for with that TTL. If somebody has
-// that row locked, all of it goes into another.
+// The session of a process is one row too. It keeps all holds that the process asked for with that TTL. If somebody has that row locked, all
+// its holds move into another session.
 func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -223,8 +222,8 @@ func TestAHoldIsKeptIfItsSessionIsLocked(t *testing.T) {
 	})
 }
 
-// If somebody has the table of the sessions locked, its owner is told of the loss by the deadline, and nobody else gets what
-// it held before.
+// If somebody has the whole table of sessions locked, the owner gets the loss reported by the deadline, and nobody else is granted the lock
+// before that.
 func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, dsn string) {
@@ -240,7 +239,7 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 			t.Fatalf("%+v, in sessions %v", a, s.Sessions())
 		}
 		h, until := store.Hold{Name: "a", ID: mine.ID, Token: a.Token, TTL: mine.TTL}, a.From.Add(a.TTL)
-		unlock := lockRow(t, dsn, s.b.sessions) // and what is between them, so that none can be begun
+		unlock := lockRow(t, dsn, s.b.sessions) // and the gaps between the rows, so that no session can begin
 		defer unlock()
 		within := func(d time.Duration, f func(context.Context) error) error {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -251,7 +250,7 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 			try := storetest.Mutex(them, "a")
 			try.Try = true
 			err = within(d, func(ctx context.Context) (err error) { b, err = other.Ask(ctx, try); return err })
-			if err != nil { // it may have been granted, or be yet: what cannot be given back now the store gives back later
+			if err != nil { // it may be granted, now or later: what cannot be released now, the store releases later
 				_ = within(d, func(ctx context.Context) error { return other.Release(ctx, store.Hold{Name: "a", ID: try.ID}) })
 			}
 			return b, err
@@ -261,7 +260,7 @@ func TestAHoldWhoseSessionsAreAllLockedIsLostByItsDeadline(t *testing.T) {
 				t.Fatalf("its owner is not told that it is lost in %v", patience)
 			}
 			late, r := store.Now() > until, store.Renewal{}
-			// Longer than the session waits for its own renewal: what the caller did not wait for counts for nothing.
+			// Wait longer than the session waits for its own renewal: a renewal that the caller does not wait for does not count.
 			err := within(mine.TTL/2, func(ctx context.Context) error { r = s.Renew(ctx, []store.Hold{h})[0]; return r.Err })
 			if errors.Is(err, store.ErrLost) {
 				break

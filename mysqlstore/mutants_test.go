@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The backend with one of its rules broken fails a test.
+// Each mutant, a backend with one of its rules broken, fails a test.
 func TestTheTestsCatchEachMutantOfMySQL(t *testing.T) {
 	t.Parallel()
 	const (

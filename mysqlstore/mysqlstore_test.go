@@ -33,13 +33,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
 		os.Setenv("HOLDFAST_TEST_STEPS", "2000")
 	}
-	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
+	flag.Set("test.parallel", "4") // the tests mostly wait; a flag on the command line overrides this
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// sharedDSN is how to come to the server that the tests of this package share:
-// MariaDB, or what HOLDFAST_TEST_MYSQL says, a DSN of the driver of a user who
-// may do everything in its database.
+// sharedDSN returns the DSN of the server that the tests of this package share: MariaDB, or the server that HOLDFAST_TEST_MYSQL names by a DSN
+// of the driver. Its user must have all rights in the database.
 func sharedDSN(t testing.TB) string {
 	t.Helper()
 	if dsn := os.Getenv("HOLDFAST_TEST_MYSQL"); dsn != "" {
@@ -48,7 +47,7 @@ func sharedDSN(t testing.TB) string {
 	return testserver.MariaDBDSN(testserver.SharedMariaDB(t))
 }
 
-// dbOn returns a pool of connections, closed when the test ends.
+// dbOn returns a pool of connections. The test closes it at its end.
 func dbOn(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	c, err := mysql.ParseDSN(dsn)
@@ -75,10 +74,10 @@ func storeOn(t testing.TB, db *sql.DB, o *Options) *Store {
 	return s
 }
 
-// apart is a table that nobody else uses.
+// apart names a table that nobody else uses.
 func apart() *Options { return &Options{Table: "test_" + store.NewProcess().String()} }
 
-// newShared returns a Store on the shared server, closed when the test ends.
+// newShared returns a Store on the shared server. The test closes it at its end.
 func newShared(t testing.TB) *Store {
 	t.Helper()
 	s := storeOn(t, dbOn(t, sharedDSN(t)), apart())
@@ -86,15 +85,15 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for a condition that must come true.
 var patience = testwait.Patience
 
-// until waits for what must happen, and untilPast for what cannot happen before a time has passed.
+// until waits for a condition that must come true, and untilPast for one that cannot come true before a time has passed.
 var until, untilPast = testwait.Until, testwait.UntilPast
 
 var me = store.NewProcess()
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of a whole name that may wait.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, state = storetest.MustAsk, storetest.MustHold, storetest.MustList
@@ -118,7 +117,7 @@ func TestTheSuitePassesOnMySQL(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, nil) })
 }
 
-// backendOn is a backend with tables that are there.
+// backendOn returns a backend with existing tables.
 func backendOn(t testing.TB, dsn string, o *Options) *backend {
 	t.Helper()
 	b, err := newBackend(dbOn(t, dsn), o)

@@ -18,11 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A couple is a primary and a replica that receives what it does, asynchronously.
+// couple is a primary and its asynchronous replica.
 type couple struct {
 	primary, replica *testserver.Server
 	promoted         atomic.Bool
-	replicaSQL       string // what the server calls a replica in its statements
+	replicaSQL       string // the server's word for a replica in its statements
 }
 
 func newCouple(t *testing.T) *couple {
@@ -50,7 +50,7 @@ func (c *couple) dbOn(t *testing.T, server *testserver.Server) *sql.DB {
 	return dbOn(t, testserver.MariaDBDSN(server.Addr))
 }
 
-// db is on whichever is the primary.
+// db returns connections to the current primary.
 func (c *couple) db(t *testing.T) *sql.DB {
 	t.Helper()
 	config, err := mysql.ParseDSN(testserver.MariaDBDSN(c.primary.Addr))
@@ -73,8 +73,8 @@ func (c *couple) db(t *testing.T) *sql.DB {
 	return db
 }
 
-// isCut waits until the replica has as many rows of names and sessions as were written, or more sessions, as on a busy machine, and has it
-// receive nothing more.
+// isCut waits until the replica has as many rows of names and sessions as were written, or more sessions, which a slow machine may have. Then
+// it stops replication.
 func (c *couple) isCut(t *testing.T, s *Store, names, sessions int) {
 	t.Helper()
 	db := c.dbOn(t, c.replica)
@@ -86,14 +86,14 @@ func (c *couple) isCut(t *testing.T, s *Store, names, sessions int) {
 	mustExec(t, db, "STOP "+c.replicaSQL)
 }
 
-// failOver has the replica take the place of the primary.
+// failOver promotes the replica.
 func (c *couple) failOver() {
 	c.promoted.Store(true)
 	c.primary.Kill()
 }
 
-// The replica had received neither a release nor a grant. What was given back comes free though its process goes on, what was granted is lost
-// for who had it, and what both servers know is kept.
+// The replica had received neither a release nor a grant. A released lock becomes free though its process lives on, a granted one is lost for
+// its holder, and what both servers know is kept.
 func TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse(t *testing.T) {
 	t.Parallel()
 	for ttl := 5 * time.Second; !failsOver(t, ttl); ttl *= 2 {
@@ -103,7 +103,7 @@ func TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse(t *testing.T) 
 	}
 }
 
-// failsOver is false if what is to stay has expired, with a TTL that was too short for this machine.
+// failsOver returns false if what was to stay has expired because the TTL was too short for this machine.
 func failsOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	t.Helper()
 	c := newCouple(t)
@@ -114,7 +114,7 @@ func failsOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		m.TTL = ttl
 		return m
 	}
-	lasts := store.Now().Add(ttl) // what is held now, here and on either server; later, by its renewals
+	lasts := store.Now().Add(ttl) // what is held now, here and on either server; renewals extend it
 	given, stays := mustHold(t, s, claim("given back")), mustHold(t, s, claim("stays"))
 	c.isCut(t, s, 2, 1)
 	if err := s.Release(t.Context(), given); err != nil {
@@ -167,7 +167,7 @@ func failsOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	return true
 }
 
-// Which server has answered is the same on each connection, and another one for another server.
+// The id of a server is the same on each connection, and differs between servers.
 func TestServersAreDistinguished(t *testing.T) {
 	t.Parallel()
 	of := map[int64]string{}

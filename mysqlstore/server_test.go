@@ -24,7 +24,7 @@ func TestAMySQLServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 		if !strings.HasPrefix(version, "9.") || limit != "7" || timeout != "50" {
 			t.Errorf("it says of itself %s, %s, %s", version, limit, timeout)
 		}
-		idle, err := net.Dial("tcp", s.Addr) // a client who stays does not keep it from ending
+		idle, err := net.Dial("tcp", s.Addr) // a client that stays connected does not stop the server from ending
 		if err != nil {
 			t.Fatal(err)
 		}

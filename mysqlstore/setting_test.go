@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// with adds parameters to a DSN: those that the driver does not know are
-// settings of the session.
+// with adds parameters to a DSN. The driver sets those that it does not know as settings of the session.
 func with(dsn string, params ...string) string {
 	for _, p := range params {
 		key, value, _ := strings.Cut(p, "=")
@@ -29,8 +28,7 @@ func with(dsn string, params ...string) string {
 	return dsn
 }
 
-// isolation is the session setting of the isolation level, which MariaDB has
-// under another name.
+// isolation returns the session setting of the isolation level. MariaDB has another name for it.
 func isolation(t testing.TB, dsn, level string) string {
 	t.Helper()
 	var version string
@@ -43,7 +41,7 @@ func isolation(t testing.TB, dsn, level string) string {
 	return "transaction_isolation='" + level + "'"
 }
 
-// What a user has set for his connections is his business.
+// The store works with whatever settings a user has made on the connections.
 func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
 	strange := "sql_mode='ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE,NO_BACKSLASH_ESCAPES,NO_UNSIGNED_SUBTRACTION,PAD_CHAR_TO_FULL_LENGTH,REAL_AS_FLOAT,ONLY_FULL_GROUP_BY'"
 	for name, params := range map[string][]string{
@@ -91,8 +89,7 @@ func TestItWorksHoweverTheConnectionsAreSet(t *testing.T) {
 	})
 }
 
-// MariaDB's own modes turn empty strings into NULL, and make the assignments of
-// a statement all at once.
+// MariaDB's own modes turn empty strings into NULL, and make the assignments of a statement simultaneous.
 func TestItWorksInTheModesOfMariaDBAlone(t *testing.T) {
 	for _, mode := range []string{"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL", "ORACLE", "MSSQL"} {
 		t.Run(mode, func(t *testing.T) {
@@ -107,20 +104,20 @@ func TestItWorksInTheModesOfMariaDBAlone(t *testing.T) {
 	}
 }
 
-// The whole suite as an unkind user has set it: each read of an ordinary
-// transaction would lock, nothing is interpolated, and rows affected lie.
+// The whole suite runs with unkind settings: each read of an ordinary transaction locks, the driver interpolates nothing, and the counts of
+// affected rows are wrong.
 func TestTheSuitePassesUnderSerializable(t *testing.T) {
 	db := dbOn(t, with(sharedDSN(t), isolation(t, sharedDSN(t), "SERIALIZABLE"), "clientFoundRows=true", "sql_mode='TRADITIONAL'"))
 	o := apart()
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, db, o) })
 }
 
-// What is written without autocommit vanishes with the connection, or is there for others when somebody commits.
+// Without autocommit, a write vanishes with its connection, or becomes visible to others when somebody commits.
 func TestAConnectionWithoutAutocommitIsRefused(t *testing.T) {
 	refusesAll(t, "autocommit=1", "autocommit=0")
 }
 
-// What is read without having been committed may never be true.
+// Uncommitted data may be rolled back, so it must not be used.
 func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, dsn string) {
 		b := backendOn(t, with(dsn, isolation(t, dsn, "READ-UNCOMMITTED")), apart())
@@ -144,7 +141,7 @@ func TestAConnectionThatReadsWhatIsNotCommittedIsRefused(t *testing.T) {
 	})
 }
 
-// refusesAll checks that everything fails on connections that are set so, and says what to do.
+// refusesAll checks that everything fails on connections with these settings, and that the error says what to do.
 func refusesAll(t *testing.T, says string, params ...string) {
 	t.Helper()
 	good := newShared(t)
@@ -207,7 +204,7 @@ func refusesAll(t *testing.T, says string, params ...string) {
 	}
 }
 
-// dump is all that is in the tables of names.
+// dump returns all that is in the tables of names.
 func dump(t testing.TB, s *Store) string {
 	t.Helper()
 	var b strings.Builder

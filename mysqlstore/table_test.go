@@ -18,7 +18,7 @@ import (
 
 const secret = "p4ss/w:rd@%{}s3cret"
 
-// rights are those that the package comment lists.
+// rights returns those that the package comment lists.
 func rights(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile("mysqlstore.go")
@@ -39,8 +39,7 @@ func rights(t *testing.T) []string {
 	return all
 }
 
-// user makes a user with these rights on the table of o, and returns his
-// connections.
+// user creates a user with these rights on the table of o, and returns connections of that user.
 func user(t *testing.T, server *testserver.Server, name string, o *Options, rights ...string) *sql.DB {
 	t.Helper()
 	root := dbOn(t, testserver.MariaDBDSN(server.Addr))
@@ -131,7 +130,7 @@ func TestRights(t *testing.T) {
 	t.Run("who may not make the table is told what to run", func(t *testing.T) {
 		for _, some := range [][]string{nil, all[:4]} {
 			o := &Options{Table: "nobodys"}
-			if some != nil { // rights on a table that is not there yet
+			if some != nil { // rights on a table that does not exist yet
 				o.Table = "somebodys"
 				makeTable(t, server, o)
 			}
@@ -192,7 +191,7 @@ func TestRights(t *testing.T) {
 	})
 }
 
-// Nothing is written into a table of somebody else.
+// Nothing is written into somebody else's table.
 func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 	db := dbOn(t, sharedDSN(t))
 	for what, c := range map[string]struct{ from, to string }{
@@ -231,7 +230,7 @@ func TestAForeignTableIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A table that is dropped, or changed, while it is used.
+// A table is dropped, or changed, while it is in use.
 func TestADroppedTableIsRecreatedAChangedOneReported(t *testing.T) {
 	s := newShared(t)
 	h := mustHold(t, s, mutex("n"))
@@ -306,7 +305,8 @@ func TestBadInputIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
-// Each process checks once it has met the server. What it has seen of the tables for that serves once, and not for long.
+// Each process checks once, when it first meets the server. That check uses once what was already read of the tables, and only for a short
+// time.
 func TestTheFirstCheckReadsNoTableAgain(t *testing.T) {
 	tables := func(s *Store) error {
 		found := s.Check(t.Context())
@@ -329,7 +329,7 @@ func TestTheFirstCheckReadsNoTableAgain(t *testing.T) {
 	}
 }
 
-// It tries the rights that it does not read.
+// The check tries the rights that it cannot read.
 func TestTheFirstCheckFindsAMissingRight(t *testing.T) {
 	t.Parallel()
 	server := testserver.MariaDB(t)
@@ -351,7 +351,7 @@ func TestTheFirstCheckFindsAMissingRight(t *testing.T) {
 	}
 }
 
-// Whether case counts in the names of tables is the server's to say.
+// The server decides whether case counts in the names of tables.
 func TestATableIsFoundByItsNameAsTheServerHasIt(t *testing.T) {
 	t.Parallel()
 	o := apart()

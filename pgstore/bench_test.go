@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A claim and its release on a name that nobody else uses.
+// This measures a claim and its release on a name that nobody else uses.
 func BenchmarkTablePair(b *testing.B) {
 	s := newShared(b)
 	c := mutex("pair")

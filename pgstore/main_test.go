@@ -24,17 +24,16 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
-		// A step of the comparison is some ten statements. What chance brings about
-		// seldom is tested by itself: TestTheShortestStatementsKeepToTheRule.
+		// A step of the comparison takes some ten statements. The rare cases have a test of their own: TestTheShortestStatementsKeepToTheRule.
 		os.Setenv("HOLDFAST_TEST_STEPS", "5000")
 	}
-	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
+	flag.Set("test.parallel", "4") // the tests mostly wait; a flag on the command line overrides this
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
 var me = store.NewProcess()
 
-// What the tests share with those of package pgadvisory.
+// These helpers are shared with the tests of package pgadvisory.
 var (
 	until, quiet  = testwait.Until, pgtest.Quiet
 	patience      = testwait.Patience

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
-// The store with one thing wrong fails a test. Those of the table's statements
-// are in brokenTable.
+// Each mutant, the store with one thing wrong, fails a test. The mutants of the table's statements are in brokenTable.
 func TestTheTestsCatchEachMutantOfTheTable(t *testing.T) {
 	t.Parallel()
 	var all []mutant.Broken

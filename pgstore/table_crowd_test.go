@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// worker takes one name again and again until its standard input ends, and
-// prints its stays. Processes take turns in how they come to it.
+// worker acquires one name again and again until its standard input ends, and prints its stays. The processes alternate between the ways to
+// acquire it.
 func worker(url string) error {
 	s, err := Open(url, nil)
 	if err != nil {
@@ -24,19 +24,18 @@ func worker(url string) error {
 	defer s.Close()
 	ctx := crowdtest.UntilEnded()
 	if os.Getpid()%2 == 0 {
-		return crowdtest.ByLocker(ctx, s, crowdTTL) // as users do, woken by notifications
+		return crowdtest.ByLocker(ctx, s, crowdTTL) // as users do it, woken by notifications
 	}
 	return byClaims(ctx, s)
 }
 
-// crowdTTL is short, and long enough that a busy machine serves somebody before it has lapsed for all.
+// crowdTTL is short, but long enough that a busy machine serves some claim before all of them expire.
 const crowdTTL = 5 * minTTL
 
-// never is of what is valid until its deadline and no longer.
+// never is the validity check of a claim that only its deadline ends.
 func never() bool { return false }
 
-// byClaims takes the name as nobody should: it polls, renews late, and leaves
-// one hold of eleven to its TTL, as if it had crashed.
+// byClaims acquires the name as nobody should: it polls, renews late, and lets one hold of eleven expire, as if it had crashed.
 func byClaims(ctx context.Context, s *Store) error {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := mutex(crowdtest.Name)
@@ -50,8 +49,8 @@ func byClaims(ctx context.Context, s *Store) error {
 			case ctx.Err() != nil:
 				return nil
 			case errors.Is(err, store.ErrLost):
-				c.ID = me.NewID() // the place lapsed
-			case errors.Is(err, store.ErrUnavailable): // as on a busy machine: the same is asked for again
+				c.ID = me.NewID() // the queue position expired
+			case errors.Is(err, store.ErrUnavailable): // as on a busy machine: repeat the same ask
 			case err != nil:
 				return err
 			case a.Granted:
@@ -76,8 +75,8 @@ func byClaims(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// Ten processes want one name, with a short TTL; some of them
-// are killed on the way, and others come. HOLDFAST_TEST_CROWD_FOR is for how long.
+// Ten processes want one name, with a short TTL. Some of them are killed on the way, and others start. HOLDFAST_TEST_CROWD_FOR sets how long
+// it runs.
 func TestNeverTwoOfManyProcessesHoldANameAndTokensGrow(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "max_connections=200")

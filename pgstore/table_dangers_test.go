@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Replicas that may lose what was granted are no ok.
+// Replicas that may lose a grant are a warning, not ok.
 func TestAsynchronousReplicasAreWarnedOf(t *testing.T) {
 	for _, c := range []struct {
 		replicas    int64

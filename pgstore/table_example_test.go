@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore"
 )
 
-// The pool stays the caller's, and may be the one that the program works with.
+// The pool remains the caller's, and the program may use it for its own work.
 func ExampleNew() {
 	ctx := context.Background()
 	url, stop := exampleServer() // "postgres://app@db.internal/app"
@@ -44,7 +44,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	defer lease.Release()
-	// In the same database the token can be checked by the write itself.
+	// In the same database the write itself can check the token.
 	done, err := pool.Exec(lease.Context(ctx), "UPDATE ops.invoice SET sent = now(), fence = $1 WHERE id = 42 AND fence <= $1", lease.Token())
 	if err != nil {
 		log.Fatal(err)
@@ -53,7 +53,7 @@ func ExampleNew() {
 	// Output: written: true
 }
 
-// Settings of the pool that a URL has not.
+// A pool can have settings that a URL cannot express.
 func ExampleParseURL() {
 	url, stop := exampleServer() // "postgres://app@db.internal/app"
 	defer stop()
@@ -76,5 +76,5 @@ func ExampleParseURL() {
 	// Output: the table is in schema ops
 }
 
-// exampleServer is a PostgreSQL of the tests' own.
+// exampleServer starts a PostgreSQL for the examples.
 func exampleServer() (url string, stop func()) { return testserver.ExamplePostgres() }

@@ -35,8 +35,8 @@ func mailboxOf(t *testing.T, s *Store) (next func() store.Notification) {
 	}
 }
 
-// handOver passes a name on, and expects the notification for it; another name, if it
-// hears that some may be missing.
+// handOver passes a name on to the next waiter, and expects its notification. If the store hears that some notifications may be missing,
+// handOver repeats it with another name.
 func handOver(t *testing.T, s *Store, what string, next func() store.Notification) {
 	t.Helper()
 	var before []string // names whose notification may still come after the zero notification
@@ -64,7 +64,7 @@ func handOver(t *testing.T, s *Store, what string, next func() store.Notificatio
 	}
 }
 
-// Of those who wait only the next hears of a release.
+// Of all waiters only the next is notified of a release.
 func TestOnlyTheGrantedWaiterIsNotified(t *testing.T) {
 	s := newShared(t)
 	next := mailboxOf(t, s)
@@ -93,11 +93,10 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 	direct := poolOn(t, server.Addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "0" })
 	s := tableOn(t, poolOn(t, server.Addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "ours" }), nil)
 	defer s.Close()
-	s.pingEvery = time.Hour // so it is idle, and the newest statement of who listens is that
+	s.pingEvery = time.Hour // so it is idle, and LISTEN is its newest statement
 	next := mailboxOf(t, s)
 	handOver(t, s, "before", next)
-	// Where idle connections are closed this one is not, and those of the pool
-	// are found to be closed and replaced.
+	// Where the server closes idle connections it does not close this one. Those of the pool are found closed and are replaced.
 	ours := func(which string) string {
 		return pgtest.One[string](t, direct, "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_activity WHERE application_name = 'ours'"+which)
 	}
@@ -128,7 +127,7 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 	handOver(t, s, "after a restart", next)
 }
 
-// Also for a user who does not wait for the disk.
+// This holds also for a user with synchronous_commit off.
 func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t, "-c", "wal_writer_delay=10s", "-c", "synchronous_commit=off")
@@ -193,7 +192,7 @@ func TestGrantsAndRenewalsSurviveAServerCrash(t *testing.T) {
 	}
 	token := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on'")
 	crash()
-	// It is for the time of a position, which may be over by now.
+	// The grant lasts as long as a queue position, which may have expired by now.
 	if now := pgtest.One[int64](t, poolOf(s), "SELECT token[1] FROM "+tableOf(s)+" WHERE name = 'passed on' AND id[1] = $1", waits.ID[:]); now != token || token == 0 {
 		t.Errorf("granted by a release just before the crash: token %d, was %d", now, token)
 	}
@@ -257,7 +256,7 @@ func TestAServerThatIsRestartedUnderLoadLosesNothing(t *testing.T) {
 			for ctx.Err() == nil {
 				lease, err := locks[i].Mutex("hot").Lock(ctx)
 				if err != nil {
-					continue // the server was away
+					continue // the server was down
 				}
 				mu.Lock()
 				if len(inside) > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// run runs a statement that answers nothing.
+// run runs a statement that returns no rows.
 func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), statement, args...); err != nil {
@@ -21,7 +21,7 @@ func run(t testing.TB, pool *pgxpool.Pool, statement string, args ...any) {
 	}
 }
 
-// poolOf is the pool under a store, whatever of a test is in between.
+// poolOf returns the pool under a store, through the wrappers of a test.
 func poolOf(s *Store) *pgxpool.Pool {
 	for at := s.db; ; {
 		switch d := at.(type) {
@@ -39,7 +39,7 @@ func poolOf(s *Store) *pgxpool.Pool {
 
 func tableOf(s *Store) string { return connect.Quote(s.schema) + "." + connect.Quote(s.table) }
 
-// everything has each operation on a name, as a hold that nobody has.
+// everything lists each operation on a name, by a hold that does not exist.
 func everything(t *testing.T, s *Store, name string) map[string]func() error {
 	claim := mutex(name)
 	try := claim
@@ -92,7 +92,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 			before := read()
 			for op, f := range everything(t, s, name) {
 				if what == "an id cut off" && op != "look" && op != "list" {
-					continue // that is found where it is read
+					continue // the damage is found where it is read
 				}
 				if err := f(); !errors.Is(err, c.want) || !store.Definite(err) || !strings.Contains(err.Error(), what) {
 					t.Errorf("%s: %v, want %v that names it", op, err, c.want)
@@ -104,7 +104,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 			if err := everything(t, s, name)["look"](); !errors.Is(err, c.want) {
 				t.Errorf("look: %v, want %v", err, c.want)
 			}
-			// In a list of all it hides nothing else.
+			// A list of all names still has the others.
 			var found, other bool
 			for st, err := range s.List(t.Context(), "") {
 				found = found || st.Name == name && errors.Is(err, c.want)
@@ -117,8 +117,8 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// A row may get a newer form while its hold is known here: the statements that are sent without a look at the row leave it
-// alone, though it is the very hold that it has.
+// A row may get a newer form while this process still knows its hold. The statements that are sent without reading the row first leave it
+// alone, though the hold in it is the very one that they name.
 func TestTheShortStatementsLeaveANewerFormAlone(t *testing.T) {
 	s := newShared(t)
 	pool, table := poolOf(s), tableOf(s)
@@ -249,7 +249,7 @@ func TestAnUnfitDatabaseIsReportedBeforeAnyWrite(t *testing.T) {
 }
 
 func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
-	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil) // nobody is there
+	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil) // no server is there
 	defer s.Close()
 	for what, edit := range map[string]func(*store.Claim){
 		"no name":             func(c *store.Claim) { c.Name = "" },
@@ -339,9 +339,8 @@ func TestCapitalsInTheNamesOfSchemaAndTableCount(t *testing.T) {
 	}
 }
 
-// What chance brings about seldom when operations are random: each of the
-// statements for a name that few use meets what it is not for, and a clock that
-// is behind the newest token.
+// Random operations seldom reach these cases: each of the statements for an uncontended name meets a row that it is not for, and the clock is
+// behind the newest token.
 func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 	addr := sharedAddr(t)
 	now := time.Now().UnixMicro()
@@ -355,7 +354,7 @@ func TestTheShortestStatementsKeepToTheRule(t *testing.T) {
 		return s
 	}
 	s, last := open(), int64(0)
-	ahead := func() { // so much the clock is behind the newest token
+	ahead := func() { // by this much the clock is behind the newest token
 		t.Helper()
 		last = pgtest.One[int64](t, pool, "UPDATE "+tableOf(s)+" SET last = last + 3600000000 WHERE name = 'n' RETURNING last")
 	}

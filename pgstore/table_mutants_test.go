@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Tests that catch many mutants of the statements.
+// These tests catch many mutants of the statements.
 const (
 	short     = "TestTheShortestStatementsKeepToTheRule"
 	promise   = "TestTable/promise/"
@@ -20,7 +20,7 @@ const (
 	crash     = "TestGrantsAndRenewalsSurviveAServerCrash"
 )
 
-// tableMutants are one wrong thing each in the statements.
+// tableMutants are the statements, each with one thing wrong.
 var tableMutants = []struct {
 	name, test string
 	edits      []mutant.Edit
@@ -128,7 +128,7 @@ var tableMutants = []struct {
 	{"a grant does not wait for the disk", crash, []mutant.Edit{mutant.At("pg-durable", mutant.Line(`"'off'"+`))}},
 }
 
-// brokenTable are the mutants of the statements.
+// brokenTable returns the mutants of the statements.
 func brokenTable() (all []mutant.Broken) {
 	for _, m := range tableMutants {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "pgstore", Test: m.test, Edits: m.edits, Says: func(r *mutant.Run) string {

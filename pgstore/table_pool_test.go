@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Where the server closes idle connections, all in the pool may be closed: each is found to be, and replaced.
+// Where the server closes idle connections, all connections of the pool may be closed. The store finds that and replaces each.
 func TestAPoolOfClosedConnectionsFailsNoStatement(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -53,8 +53,7 @@ func TestAPoolOfClosedConnectionsFailsNoStatement(t *testing.T) {
 	}
 }
 
-// Request handlers that each hold a connection while they wait for a lock must not
-// keep its holder from renewing and releasing.
+// Request handlers that each keep a connection while they wait for a lock must not stop its holder from renewing and releasing.
 func TestAnExhaustedPoolDoesNotStopRenewals(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -96,7 +95,7 @@ func TestAnExhaustedPoolDoesNotStopRenewals(t *testing.T) {
 			for _, name := range []string{"a", "b", "c"} {
 				several = append(several, mustHold(t, s, mutex(name)))
 			}
-			s.tasks.Wait() // the sweep at the beginning
+			s.tasks.Wait() // the initial sweep
 			c.empty(t)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
@@ -113,8 +112,7 @@ func TestAnExhaustedPoolDoesNotStopRenewals(t *testing.T) {
 	}
 }
 
-// A pool can seem to have a connection and give none: another was faster, or it
-// opens a new one and that takes long.
+// A pool can seem to have a free connection and yet give none: somebody else was faster, or it opens a new one and that takes long.
 func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -132,7 +130,7 @@ func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 		},
 	} {
 		renewed := func(t *testing.T) error {
-			var stalls atomic.Bool // the next dial
+			var stalls atomic.Bool // the next dial stalls
 			pool := poolOn(t, addr, func(c *pgxpool.Config) {
 				dial := c.ConnConfig.DialFunc
 				c.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -149,7 +147,7 @@ func TestAMissingConnectionDoesNotStopRenewals(t *testing.T) {
 			}
 			t.Cleanup(func() { s.Close() })
 			h := mustHold(t, s, mutex("n"))
-			s.tasks.Wait() // the sweep at the beginning
+			s.tasks.Wait() // the initial sweep
 			drop()
 			stalls.Store(true)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -205,8 +203,8 @@ func TestTheCheckWarnsOfAPoolThatOthersCanEmpty(t *testing.T) {
 	}
 }
 
-// A driver whose errors have a field Code and no method is understood: the table
-// is made at the first use, and a refusal is store.ErrDenied.
+// The store understands a driver whose errors have a field Code and no method: it creates the table at the first use, and a refusal is
+// store.ErrDenied.
 func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -237,8 +235,7 @@ func TestErrorsOfDriversWithoutSQLState(t *testing.T) {
 	}
 }
 
-// Beside a pooler that shares connections, waiters are woken over an address that
-// goes to the server itself.
+// Behind a pooler that shares connections, waiters are woken over an address that leads to the server itself.
 func TestListenConnectsToTheServerPastAPooler(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -272,7 +269,7 @@ func TestListenConnectsToTheServerPastAPooler(t *testing.T) {
 	}
 }
 
-// What the driver is told is what the URL says.
+// The driver gets the settings that the URL has.
 func TestSettingsOfAURLReachTheServerAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	c, o, err := ParseURL(testserver.PostgresURL(sharedAddr(t)) + pgtest.Settings + "&sch%65ma=s%20t&table=t+u&listen=h:1")

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A name is remembered for a day after its last entry, and then no longer.
+// A name is kept for a day after its last entry has ended, and not for longer.
 func TestOnlyUnneededRowsAreDeleted(t *testing.T) {
 	now := time.Now().UnixMicro()
 	s := tableAt(t, nil, &now)
@@ -62,8 +62,8 @@ func TestOnlyUnneededRowsAreDeleted(t *testing.T) {
 	}
 }
 
-// Whatever a claim is granted, renewed or kept for, and by whichever statement: the name's newest token is remembered for a
-// day after all of that.
+// However a claim is granted, renewed or kept, and by whichever statement: the newest token of the name is kept for a day after all of that
+// has ended.
 func TestARowIsKeptForADayAfterTheLastOfItHasEnded(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -77,7 +77,7 @@ func TestARowIsKeptForADayAfterTheLastOfItHasEnded(t *testing.T) {
 	reader := func(c *store.Claim) { c.Weight = 1 }
 	lasting := func(c *store.Claim) { c.TTL, c.LockDelay = long, time.Hour }
 	kept := func(c *store.Claim) { c.MinHold = long }
-	used := func(t *testing.T, s *Store) { // the row is there, and nobody in it
+	used := func(t *testing.T, s *Store) { // the row exists and has no entry
 		if err := s.Release(t.Context(), mustHold(t, s, mutex("n"))); err != nil {
 			t.Fatal(err)
 		}
@@ -152,12 +152,12 @@ func addOldRows(t *testing.T, s *Store) {
 		strings.Repeat(", '{}'", len(entryColumns))+" FROM generate_series(1, 20000) i")
 }
 
-// Rows of names that are used once go as fast as they came: each look goes on where
-// the last one ended, and soon if that one found much.
+// Rows of names that are used once are deleted as fast as they are created. Each sweep continues where the last one ended, and starts soon if
+// that one found much.
 func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	mustHold(t, s, mutex("made")) // the table is
+	mustHold(t, s, mutex("made")) // creates the table
 	addOldRows(t, s)
 	blocks := pgtest.One[int64](t, poolOf(s), "SELECT pg_relation_size('"+tableOf(s)+"') / current_setting('block_size')::bigint")
 	if blocks < 3*sweepBlocks {
@@ -175,8 +175,8 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 			t.Fatalf("after %d looks at %d blocks each there are still old rows on %d blocks", looks, sweepBlocks, blocks)
 		}
 	}
-	// The pauses are bounds of time, so they are judged without a clock. The look
-	// that ends with the table may find few, wherever the first one began.
+	// The pauses are bounds of time, so this checks them without a clock. The sweep that ends with the table may find few rows, wherever the
+	// first one began.
 	w := sweeper{least: leastSweep, most: mostSweep, pause: mostSweep}
 	for range 6 {
 		w.pause = w.nextPause(most)
@@ -195,7 +195,7 @@ func TestOldRowsGoAsFastAsTheyCame(t *testing.T) {
 	}
 }
 
-// The looks of a Store that is used follow each other as the pause says.
+// A Store in use sweeps again after each pause.
 func TestAStoreThatIsUsedGoesOnSweeping(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)

@@ -20,8 +20,8 @@ func tableOn(t testing.TB, pool *pgxpool.Pool, o *Options) *Store {
 	return s
 }
 
-// newShared returns a Store on the shared server, closed when the test ends. It never looks for old rows by itself: one process
-// in eight would, beside its first ask.
+// newShared returns a Store on the shared server. The test closes it at its end. The store never sweeps old rows by itself: otherwise one
+// process in eight would, besides its first ask.
 func newShared(t testing.TB) *Store {
 	t.Helper()
 	addr := sharedAddr(t)
@@ -32,7 +32,7 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-// tableAt is a table of its own on the pool, or of nil on a server that tests share. The server's clock says *now to it.
+// tableAt returns a store on a table of its own, on the pool or, if that is nil, on the server that tests share. Its server clock shows *now.
 func tableAt(t *testing.T, pool *pgxpool.Pool, now *int64) *Store {
 	t.Helper()
 	addr := sharedAddr(t)
@@ -47,7 +47,7 @@ func tableAt(t *testing.T, pool *pgxpool.Pool, now *int64) *Store {
 	return s
 }
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of a whole name that may wait.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, state = storetest.MustAsk, storetest.MustHold, storetest.MustList
@@ -72,7 +72,7 @@ func TestTableDifferential(t *testing.T) {
 					t.Fatal(err)
 				}
 				if opened++; opened > 1 {
-					// It does what the other does too, and has more to be compared.
+					// releaseNext does all that releaseFast does, and more that can be compared.
 					s.do.releaseFast = s.do.releaseNext
 				}
 				return s
@@ -88,8 +88,8 @@ func TestTableDifferential(t *testing.T) {
 	})
 }
 
-// In a database of its own: with HOLDFAST_TEST_SEED both comparisons have the same processes, and
-// notifications go to a whole database.
+// This runs in a database of its own: with HOLDFAST_TEST_SEED both comparisons have the same processes, and notifications reach a whole
+// database.
 func TestTableSessionsDifferential(t *testing.T) {
 	t.Parallel()
 	storetest.DifferentialBySession(t, storetest.Sessioned{
@@ -104,8 +104,7 @@ func TestTableSessionsDifferential(t *testing.T) {
 	})
 }
 
-// endAll ends the sessions of a store on the server, and what has an expiry of its own with
-// them, and has the store hear of it.
+// endAll ends the sessions of a store on the server, and all holds with an expiry of their own. Then it has the store learn of it.
 func endAll(t *testing.T, s *Store) {
 	t.Helper()
 	for _, id := range s.sessions.IDs() {

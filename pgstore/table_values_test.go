@@ -24,8 +24,8 @@ func traced(ctx context.Context, trace string) context.Context {
 	return context.WithValue(ctx, traceKey{}, trace)
 }
 
-// A queryTracer is what traces the driver: it notes of each statement that calls one
-// of our functions the trace in its context, and those that it can be linked to.
+// queryTracer traces the driver. Of each statement that calls one of our functions it records the trace in its context, and the traces linked
+// to it.
 type queryTracer struct {
 	mu    sync.Mutex
 	trace []string
@@ -47,7 +47,7 @@ func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx
 
 func (q *queryTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// since returns what was noted since it was last asked.
+// since returns what was recorded since the last call.
 func (q *queryTracer) since() (trace []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -55,21 +55,20 @@ func (q *queryTracer) since() (trace []string) {
 	return trace
 }
 
-// What serves one claim has its values when it comes to pgx; what renews many is
-// linked to each.
+// A statement for one claim reaches pgx with the values of that claim. One that renews many holds is linked to each.
 func TestTheValuesOfAClaimReachTheTracerOfThePool(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
 	q := &queryTracer{}
 	pool := poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.Tracer = q })
 	s := tableOn(t, pool, &Options{Schema: apart(t, addr), NoListen: true})
-	s.next.Store(math.MaxInt64) // it looks for no old rows
+	s.next.Store(math.MaxInt64) // it sweeps no old rows
 	l, err := holdfast.New(s, &holdfast.Options{Logger: pgtest.Quiet(t), NoRenew: holdfast.On})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if _, err := l.Mutex("first").TryLock(t.Context()); err != nil { // it makes the table
+	if _, err := l.Mutex("first").TryLock(t.Context()); err != nil { // creates the table
 		t.Fatal(err)
 	}
 	q.since()

@@ -15,14 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// waitingForRows is how many backends wait for a row of the table.
+// waitingForRows returns how many backends wait for a row of the table.
 func waitingForRows(t *testing.T, s *Store) int {
 	return pgtest.One[int](t, poolOf(s), "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()", s.schema)
 }
 
-// A row that another works on is waited for, and what is decided is decided on
-// what it has left there: nobody is let in beside it, and no token is drawn
-// twice.
+// A statement waits for a row that another is changing, and then decides by what that has left there. Nobody is granted a lock that is taken,
+// and no token is drawn twice.
 func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 	s := newShared(t)
 	const waiters = 3
@@ -32,7 +31,7 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 	} {
 		for kind, mutex := range map[string]func(string) store.Claim{
 			"": mutex,
-			" slots": func(name string) store.Claim { // they do not come by the short statement
+			" slots": func(name string) store.Claim { // these do not take the short statement
 				c := mutex(name)
 				c.Limit, c.Weight = 3, 2
 				return c
@@ -40,7 +39,7 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 		} {
 			t.Run(what+kind, func(t *testing.T) {
 				name := what + kind
-				h := mustHold(t, s, mutex(name)) // so that there is a row
+				h := mustHold(t, s, mutex(name)) // so that the row exists
 				if c.row == "" {
 					if err := s.Release(t.Context(), h); err != nil {
 						t.Fatal(err)
@@ -79,7 +78,7 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 				}
 				granted := 0
 				if c.row != "" {
-					h.Token += time.Hour.Microseconds() // so much the clock is behind the newest token
+					h.Token += time.Hour.Microseconds() // by this much the clock is behind the newest token
 				}
 				for range waiters {
 					if a := <-answers; a.Granted {
@@ -99,8 +98,8 @@ func TestAnAskThatWaitedForTheRowUsesItsNewState(t *testing.T) {
 	}
 }
 
-// Why the lock and all that is decided on are one row: a statement that takes
-// another lock first, and reads then, reads what was there when it began.
+// This is why the lock and all that decides are one row: a statement that takes another lock first, and reads then, reads the state from when
+// the statement began.
 func TestAReadBehindAnAdvisoryLockInOneStatementIsStale(t *testing.T) {
 	addr := sharedAddr(t)
 	pool, table := poolOn(t, addr), connect.Quote(apart(t, addr))+".entries"
@@ -166,8 +165,7 @@ func TestALockedRowDelaysOnlyItsOwnName(t *testing.T) {
 	}
 }
 
-// Who leaves while his statement waits hears that it is not clear what became
-// of it, and asking again clears it.
+// A caller that leaves while its statement waits gets an indeterminate outcome, and repeating the ask settles it.
 func TestACanceledStatementIsIndeterminateAndRepeatable(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -190,7 +188,7 @@ func TestACanceledStatementIsIndeterminateAndRepeatable(t *testing.T) {
 			run(t, poolOf(s), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'", s.schema)
 		},
 	} {
-		mustHold(t, s, mutex(what)) // a name for each: what was given up is taken out meanwhile
+		mustHold(t, s, mutex(what)) // each case has its own name: what was given up is removed in between
 		claim := mutex(what)
 		free := block(what)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -212,8 +210,7 @@ func TestACanceledStatementIsIndeterminateAndRepeatable(t *testing.T) {
 	}
 }
 
-// Under another isolation level two statements that meet fail, and are told to
-// be READ COMMITTED from then on.
+// Under another isolation level two statements that conflict fail. The store sets READ COMMITTED from then on.
 func TestConflictsOfOtherIsolationLevelsAreRetried(t *testing.T) {
 	addr := sharedAddr(t)
 	url := testserver.PostgresURL(addr, "default_transaction_isolation=serializable")
@@ -254,11 +251,11 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	defer s.Close()
 	h := mustHold(t, s, mutex("n"))
 	mustRenew(t, s, h)
-	waiter := second(t, s) // who waits, too, for as long as this takes: its process has died, and its session goes on
+	waiter := second(t, s) // it waits too, for as long as this takes: its process has died, and its session goes on
 	waiter.db = &meddled{db: waiter.db}
 	mustAsk(t, waiter, mutex("n"))
 	for _, s := range []*Store{s, waiter} {
-		s.tasks.Wait() // the sweep at the beginning
+		s.tasks.Wait() // the initial sweep
 	}
 	dead(waiter)
 	run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = $1", time.Now().Add(time.Hour).UnixMicro())
@@ -269,13 +266,13 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 		return nil
 	})
 	for _, s := range []*Store{s, waiter} {
-		heard(t, s) // a renewal that was under way is done then
+		heard(t, s) // this also waits for a renewal under way
 	}
 	lsn := func() string { return pgtest.One[string](t, poolOf(s), "SELECT pg_current_wal_insert_lsn()::text") }
-	// What was written a moment before may come to the disk now.
+	// An earlier write may reach the disk only now.
 	before := lsn()
 	until(t, "the server is at rest", func() bool { last := before; before = lsn(); return before == last })
-	stranger := tableOn(t, poolOf(s), nil) // to whom the name is new
+	stranger := tableOn(t, poolOf(s), nil) // a process that does not know the name
 	defer stranger.Close()
 	stranger.next.Store(s.next.Load())
 	try := mutex("n")
@@ -296,7 +293,7 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	}
 }
 
-// ErrLost of a name that nobody has used says nothing but that.
+// For a name that nobody has used, ErrLost means just that.
 func TestWithoutATableNothingIsHeldAndNoTableIsCreated(t *testing.T) {
 	s := newShared(t)
 	for op, f := range everything(t, s, "n") {

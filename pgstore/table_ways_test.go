@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// unwoken is a Store whose waiters are not woken.
+// unwoken is a Store whose waiters get no notifications.
 type unwoken struct {
 	store.Store
 	store.Poller
@@ -48,7 +48,7 @@ func TestTableThroughPgBouncer(t *testing.T) {
 	}
 }
 
-// The first statement of a process meets what another has left prepared.
+// The first statement of a process meets statements that another process has left prepared.
 func TestTheCheckWorksBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -72,8 +72,7 @@ func TestTheCheckWorksBehindPgBouncer(t *testing.T) {
 	}
 }
 
-// A pooler in between is found out by a statement that fails. Those that were
-// under way with it fail too, and are sent again as it is.
+// A failing statement reveals a pooler in between. The statements in flight fail too, and are sent again in the way that a pooler needs.
 func TestStatementsInFlightAreResentOnceAPoolerIsFound(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -115,7 +114,7 @@ func TestStatementsInFlightAreResentOnceAPoolerIsFound(t *testing.T) {
 	}
 }
 
-// A user may have another isolation level for all that he does.
+// A user may have another default isolation level.
 func TestTableWhereTransactionsAreSerializable(t *testing.T) {
 	testserver.AtNight(t)
 	t.Parallel()
@@ -137,14 +136,14 @@ func TestTableWhereTransactionsAreSerializable(t *testing.T) {
 		all = append(all, s)
 		return s
 	})
-	t.Cleanup(func() { // the promises run beside each other, until then
+	t.Cleanup(func() { // the promises run in parallel, until then
 		if !slices.ContainsFunc(all, func(s *Store) bool { return s.pinned.Load() }) {
 			t.Errorf("in none of %d stores two statements met: then nothing was tested", len(all))
 		}
 	})
 }
 
-// rights are those that the package comment lists.
+// rights returns those that the package comment lists.
 func rights(t *testing.T) []string {
 	t.Helper()
 	doc, err := os.ReadFile("doc.go")
@@ -163,8 +162,7 @@ func rights(t *testing.T) []string {
 	return list
 }
 
-// tableUser makes a role with these rights, on a schema where the table is, and
-// returns a pool of its connections.
+// tableUser creates a role with these rights, in a schema where the table exists, and returns a pool of its connections.
 func tableUser(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool {
 	t.Helper()
 	role := "locks_" + store.NewProcess().String()
@@ -177,7 +175,7 @@ func tableUser(t *testing.T, addr, schema string, rights []string) *pgxpool.Pool
 	return poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.User = role })
 }
 
-// Both at once, as neither can make up for what the other lacks.
+// The test covers both at once, as neither can make up for what the other lacks.
 func TestOnDatabaseSQLTheRightsThatAreListedSuffice(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -191,7 +189,7 @@ func TestOnDatabaseSQLTheRightsThatAreListedSuffice(t *testing.T) {
 	db := stdlib.OpenDB(*tableUser(t, addr, schema, rights(t)).Config().ConnConfig)
 	defer db.Close()
 	db.SetMaxOpenConns(12)
-	db.SetMaxIdleConns(12) // to open one takes longer than what it is used for
+	db.SetMaxIdleConns(12) // to open a connection takes longer than to use it
 	open := func(t *testing.T) store.Store {
 		s, err := NewDB(db, o)
 		if err != nil {
@@ -260,7 +258,7 @@ func TestEachListedRightIsNeeded(t *testing.T) {
 		}
 		s.Close()
 	}
-	// Without the last, locks work.
+	// Locks work without the last right.
 	s := tableOn(t, tableUser(t, addr, schema, less("DELETE", "DELETE")), o)
 	defer s.Close()
 	if err := lock(s); err != nil {
@@ -277,8 +275,7 @@ func TestWatchWithoutNotificationsSaysSo(t *testing.T) {
 	}
 }
 
-// Which of two sources an UPDATE takes for a row is the planner's choice: of two
-// renewals of one hold the later counts, whichever plan it makes.
+// The planner chooses which of two source rows an UPDATE takes. Of two renewals of one hold the later one counts, whichever plan it makes.
 func TestAHoldRenewedTwiceAtOnceHasTheLaterOwner(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// Who waits is told of the holders and of how many wait ahead, though it reads no more of a crowd than that.
+// A waiter learns the holders and how many wait ahead, though it reads no more of a long queue than that.
 func TestAWaiterLearnsHowManyAreAhead(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -43,12 +43,12 @@ func TestAWaiterLearnsHowManyAreAhead(t *testing.T) {
 	is("it tries", mustAsk(t, s, try), len(all))
 }
 
-// What the short statement for those who come behind others leaves to the full one.
+// These are the cases that the short statement for claims behind others leaves to the full one.
 func TestAClaimBehindOthersWaitsOnlyIfItMust(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
-	come := func(name string) (store.Answer, error) { // as to a name that was in use a moment ago
+	come := func(name string) (store.Answer, error) { // as for a name that was in use a moment ago
 		c := mutex(name)
 		s.seen.set(name, inUse)
 		return s.Ask(t.Context(), c)
@@ -92,8 +92,8 @@ func TestAClaimBehindOthersWaitsOnlyIfItMust(t *testing.T) {
 	}
 }
 
-// A hold expires while the statement runs that appends a claim behind it. Nothing is granted but by a statement
-// that writes it: else two would have it, one of them without a token.
+// A hold expires while the statement runs that appends a claim behind it. Only a statement that writes a grant may grant: otherwise two would
+// hold the lock, one of them without a token.
 func TestAnExpiryDuringAnAppendGrantsNothingUnwritten(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -104,7 +104,7 @@ func TestAnExpiryDuringAnAppendGrantsNothingUnwritten(t *testing.T) {
 		f, err := s.look(t.Context(), "n")
 		return err == nil && f.q.Entries[0].Expires <= f.now
 	})
-	statement := strings.Replace(s.do.askBehind, "< ALL (expires)", "< ALL (expires) OR true", 1) // as it was when that looked
+	statement := strings.Replace(s.do.askBehind, "< ALL (expires)", "< ALL (expires) OR true", 1) // as if the hold had still been live when the statement looked
 	if statement == s.do.askBehind {
 		t.Fatal("the statement has other words")
 	}
@@ -117,13 +117,13 @@ func TestAnExpiryDuringAnAppendGrantsNothingUnwritten(t *testing.T) {
 	}
 }
 
-// An ask waits for the row for so long that it was given up, and whoever kept the row has changed nothing in it. It
-// takes no place then, though it came in time.
+// An ask waits for the row so long that it was given up, and whoever kept the row has changed nothing in it. The ask then takes no queue
+// position, though it reached the server in time.
 func TestAnAskThatWaitedTooLongForTheRowAddsNoEntry(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	mustHold(t, second(t, s), mutex("n"))
-	mustAsk(t, s, mutex("n")) // it knows the time
+	mustAsk(t, s, mutex("n")) // the store then knows the server's time
 	s.claims.mu.Lock()
 	s.claims.late = 2 * time.Second
 	s.claims.mu.Unlock()
@@ -151,7 +151,7 @@ func TestAnAskThatWaitedTooLongForTheRowAddsNoEntry(t *testing.T) {
 	}
 }
 
-// Processes have died that were ahead of it. Who asks again passes over all of them at once.
+// Processes ahead of the claim have died. A repeated ask skips all of them at once.
 func TestARepeatedAskSkipsAllThatHaveDied(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -182,8 +182,7 @@ func TestARepeatedAskSkipsAllThatHaveDied(t *testing.T) {
 	}
 }
 
-// A writer waits behind a reader, and its process dies. Other readers have room once its session has ended, though
-// nobody gives anything back.
+// A writer waits behind a reader, and its process dies. Other readers are granted once its session has ended, though nobody releases anything.
 func TestADeadWaiterBlocksNoOther(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -202,13 +201,13 @@ func TestADeadWaiterBlocksNoOther(t *testing.T) {
 		if err := (sessionTable{s}).End(t.Context(), sessionOf(t, s, how, writes.ID)); err != nil {
 			t.Fatal(err)
 		}
-		// It heard a moment ago that the writer's session goes on.
+		// The store heard a moment ago that the writer's session goes on.
 		until(t, how+": it is granted", func() bool { return mustAsk(t, s, one).Granted })
 	}
 }
 
-// The grant that a poll finds is the answer, for as long as the session lasts that kept the position. Of a hold it is none: that
-// may be moving into another session.
+// A poll that finds the grant returns it, for as long as the session that kept the position lasts. It returns none for a hold, which may be
+// moving into another session.
 func TestAPollReturnsAGrantForTheTimeOfTheSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -246,7 +245,7 @@ func TestAPollReturnsAGrantForTheTimeOfTheSession(t *testing.T) {
 	}
 }
 
-// A claim that was let in while it waited for the row finds nothing to do, and neither does the next behind it.
+// A claim that was granted while its statement waited for the row finds nothing to do, and neither does the next behind it.
 func TestARepeatedAskBehindOthersWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -258,7 +257,7 @@ func TestARepeatedAskBehindOthersWritesNothing(t *testing.T) {
 	if err := (sessionTable{holder}).End(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	for _, of := range []*Store{s, other} { // what it heard of that session a moment ago
+	for _, of := range []*Store{s, other} { // the sessions that it heard of a moment ago
 		until(t, "it asks whether the holder lives", func() bool { _, known := of.sessions.Known(in); return !known })
 	}
 	var before string
@@ -280,8 +279,8 @@ func TestARepeatedAskBehindOthersWritesNothing(t *testing.T) {
 	}
 }
 
-// Who was granted by a notification asks for nothing: it gives back by the statement that lets in the next, and is
-// forgotten then, also if what it gives back was lost.
+// A waiter granted by a notification sends no ask. It releases by the statement that grants the next waiter, and the store forgets it then,
+// even if the hold was lost.
 func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -297,7 +296,7 @@ func TestAHolderGrantedByNotificationIsKnownAtItsRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		var n store.Notification
-		for n.ID != waits.ID { // those of other tests come, too
+		for n.ID != waits.ID { // notifications of other tests arrive too
 			select {
 			case n = <-reported:
 			case <-time.After(patience):

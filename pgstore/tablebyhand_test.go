@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// waited is a hold that was granted in the queue: the session keeps it in which it waited.
+// waited returns a hold that was granted in the queue: the session in which it waited keeps it.
 func waited(t *testing.T, s *Store, c store.Claim) store.Hold {
 	t.Helper()
 	ahead := mustHold(t, s, mutex(c.Name))
@@ -23,7 +23,7 @@ func waited(t *testing.T, s *Store, c store.Claim) store.Hold {
 	return h
 }
 
-// lastsAlone fails the test unless a hold has an expiry of its own, which is that far off.
+// lastsAlone fails the test unless the hold has an expiry of its own, that far away.
 func lastsAlone(t *testing.T, s *Store, h store.Hold, d time.Duration) {
 	t.Helper()
 	if in := sessionOf(t, s, h.Name, h.ID); in != (session.ID{}) {
@@ -34,18 +34,18 @@ func lastsAlone(t *testing.T, s *Store, h store.Hold, d time.Duration) {
 	}
 }
 
-// The process of a lease that is renewed by hand dies in the last minute of an hour. The name is free in a minute, though all that
-// its process renews by itself is kept for an hour.
+// The process of a lease that is renewed by hand dies in the last minute of an hour. The lock is free within a minute, though the holds that
+// its process renews automatically are kept for an hour.
 func TestAHoldRenewedByHandHasAnExpiryOfItsOwn(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	mustHold(t, second(t, s), mutex("there")) // a table
-	mustAsk(t, s, mutex("there"))             // the short session goes on
+	mustHold(t, second(t, s), mutex("there")) // creates the table
+	mustAsk(t, s, mutex("there"))             // keeps the short session alive
 	for name, take := range map[string]func(store.Claim) store.Hold{
 		"free": func(c store.Claim) store.Hold { return mustHold(t, s, c) }, "waited for": func(c store.Claim) store.Hold { return waited(t, s, c) },
 		"asked for again": func(c store.Claim) store.Hold {
 			waited(t, s, c)
-			return mustHold(t, s, c) // as who has seen by a poll that it was granted
+			return mustHold(t, s, c) // as after a poll that found the grant
 		},
 	} {
 		c := mutex(name)
@@ -58,7 +58,7 @@ func TestAHoldRenewedByHandHasAnExpiryOfItsOwn(t *testing.T) {
 			}
 			lastsAlone(t, s, h, time.Hour)
 		}
-		h.ByHand = false // it stays so, whoever renews it
+		h.ByHand = false // it stays by hand, whoever renews it
 		mustRenew(t, s, h)
 		lastsAlone(t, s, h, time.Hour)
 	}
@@ -67,7 +67,7 @@ func TestAHoldRenewedByHandHasAnExpiryOfItsOwn(t *testing.T) {
 	mustHold(t, second(t, s), mutex("waited for"))
 }
 
-// One whose renewals are no more than some of them by hand goes on in its session: what is on its way could put it there at any time.
+// A hold of which only some renewals are by hand stays in its session: a request under way could put it there at any time.
 func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -79,7 +79,7 @@ func TestAHoldThatWasSentIntoASessionStaysThere(t *testing.T) {
 	}
 }
 
-// It may be asked for less than it has in the session in which it waited.
+// A claim may have a shorter TTL than the session in which it waited.
 func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -87,7 +87,7 @@ func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 		c := mutex(name)
 		c.TTL, c.PositionTTL = time.Minute, 10*time.Second
 		h := waited(t, s, c)
-		if name != "alone" { // the full statement, as one there has expired
+		if name != "alone" { // the full statement, as there is another entry
 			other := mutex(name)
 			other.PositionTTL = minTTL / 2
 			mustAsk(t, s, other)
@@ -103,12 +103,12 @@ func TestAHoldRenewedByHandLastsAsLongAsReported(t *testing.T) {
 	}
 }
 
-// A renewal by hand that was not answered takes a hold out of the session in which it waited. It is not renewed by that then.
+// A renewal by hand that was not answered takes a hold out of the session in which it waited. From then on that session does not renew it.
 func TestAHoldThatLeavesItsSessionLateHasLeftIt(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	mustHold(t, second(t, s), mutex("there"))
-	mustAsk(t, s, mutex("there")) // the session goes on
+	mustAsk(t, s, mutex("there")) // keeps the session alive
 	for _, what := range []string{"renewed", "asked for"} {
 		c := mutex(what)
 		c.TTL = c.PositionTTL // so that it is renewed where it waited

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// tallied counts statements by what they are.
+// tallied counts statements by kind.
 type tallied struct {
 	db
 	counts *recordtest.Counts
@@ -29,7 +29,7 @@ func (c *tallied) query(ctx context.Context, statement string, args []any, how h
 	return c.db.query(ctx, statement, args, how, row)
 }
 
-// kindOf says what a statement is.
+// kindOf returns the kind of a statement.
 func kindOf(do *statements, statement string) string {
 	for kind, text := range map[string]string{
 		"ask free": do.askFast, "ask idle": do.askIdle, "ask": do.ask, "ask behind": do.askBehind, "look": do.ahead, "renew": do.renewFast, "renew one": do.renew,
@@ -43,8 +43,8 @@ func kindOf(do *statements, statement string) string {
 	return "other"
 }
 
-// counted counts the statements that a store sends, but for renewals of its sessions. One that is not answered in time has the
-// store begin another session, which is not counted either.
+// counted counts the statements of a store, except the renewals of its sessions. If one of those is not answered in time the store begins
+// another session, which is not counted either.
 type counted struct {
 	db
 	n            atomic.Int64
@@ -66,9 +66,8 @@ func (c *counted) query(ctx context.Context, statement string, args []any, how h
 	return c.db.query(ctx, statement, args, how, row)
 }
 
-// Each statement is a round trip. Where nobody is in the way, or one waits for
-// what one gives back, there is one; and what was sent in vain is not sent in
-// vain again, until it would do.
+// Each statement is a round trip. An operation takes one statement if nobody blocks it, or if one waiter waits for what one holder releases. A
+// statement that failed to do it is not tried again until it would succeed.
 func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	s := newShared(t)
 	c := &counted{db: s.db, renew: s.do.session.renew, begin: s.do.session.begin}
@@ -101,10 +100,10 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 			}
 		}
 	}
-	made := mustHold(t, s, mutex("made")) // the table is
-	mustAsk(t, s, mutex("made"))          // and the session to wait in
+	made := mustHold(t, s, mutex("made")) // creates the table
+	mustAsk(t, s, mutex("made"))          // begins the session to wait in
 	release(made)()
-	s.tasks.Wait() // the sweep at the beginning
+	s.tasks.Wait() // the initial sweep
 	var h store.Hold
 	writer := claim(store.Full)
 	for _, what := range []string{"a new name", "a known name"} {
@@ -117,10 +116,10 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	for i, weight := range []int64{store.Full, store.Full, store.Upgradeable, store.Full, 1, store.Full} {
 		c := claim(weight)
 		c.Block = 5
-		is(max(2-int64(i), 1), "wait", func() { mustAsk(t, s, c) }) // at first it may be free
+		is(max(2-int64(i), 1), "wait", func() { mustAsk(t, s, c) }) // at first the store may believe it free
 		waiting = append(waiting, c)
 	}
-	for i, c := range waiting { // at first nobody is expected
+	for i, c := range waiting { // at first the store expects nobody
 		is(max(2-int64(i), 1), "give to one who waits", release(h))
 		h = granted(c)
 	}
@@ -138,14 +137,14 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := claim(store.Full)
-	left.PositionTTL = time.Microsecond // over before anything else comes
+	left.PositionTTL = time.Microsecond // it expires before anything else arrives
 	mustAsk(t, s, left)
 	s.ways.set("n", next)
 	is(2, "give back before one who has left", release(h))
 	if st := state(t, s, "n"); len(st.Entries) != 0 {
 		t.Errorf("one who has left is there: %+v", st)
 	}
-	for _, want := range []int64{2, 2, 1} { // nobody is expected; one is; two are
+	for _, want := range []int64{2, 2, 1} { // the store expects nobody, then one, then two
 		h = granted(claim(store.Full))
 		one, two, last := claim(1), claim(1), claim(store.Full)
 		mustAsk(t, s, one)
@@ -186,11 +185,12 @@ func TestAnOperationIsOneStatementOrTwoUnderContention(t *testing.T) {
 	}
 }
 
-// With HOLDFAST_TEST_CROWD=300 it tells more.
+// HOLDFAST_TEST_CROWD=300 shows more.
 func TestACrowdCostsFewStatementsALock(t *testing.T) {
 	t.Parallel()
 	n := recordtest.CrowdSize(30)
-	// One after another has the name. If each of their statements takes that long, the last has no answer in the 5 s that a call has.
+	// The claims hold the name one after another. If each of their statements takes this long, the last gets no answer within the 5 s of a
+	// call.
 	tooSlow := 5 * time.Second / time.Duration(n)
 	for tries := 1; ; tries++ {
 		var each float64
@@ -208,7 +208,7 @@ func TestACrowdCostsFewStatementsALock(t *testing.T) {
 	}
 }
 
-// crowd is recordtest.Crowd on a server of its own, and how long a statement took there at most that nobody blocks.
+// crowd is recordtest.Crowd on a server of its own. It also returns the longest time that a statement took there if nothing blocked it.
 func crowd(t *testing.T, n int) (each float64, unanswered int, took time.Duration) {
 	t.Helper()
 	server := testserver.Postgres(t, "-c", fmt.Sprintf("max_connections=%d", n+100))
@@ -236,14 +236,14 @@ func crowd(t *testing.T, n int) (each float64, unanswered int, took time.Duratio
 	return each, unanswered, took
 }
 
-// With HOLDFAST_TEST_CROWD=10000 it tells more.
+// HOLDFAST_TEST_CROWD=10000 shows more.
 func TestManyLeasesAreRenewedByFewStatements(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	var counts recordtest.Counts
-	writes := &counted{db: s.db} // also renewals
+	writes := &counted{db: s.db} // it counts renewals too
 	s.db = &tallied{writes, &counts, s.do}
-	const ttl = 30 * time.Second // a busy machine renews in time
+	const ttl = 30 * time.Second // long enough for a busy machine to renew in time
 	locks, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: quiet(t)})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// frees breaks a hold with now.
+// frees breaks a hold at once.
 func frees(t *testing.T, by *Store, h store.Hold, reason string) {
 	t.Helper()
 	if err := by.BreakHold(t.Context(), store.Break{Name: h.Name, ID: h.ID, Token: h.Token, Reason: reason, Now: true}); err != nil {
@@ -17,7 +17,8 @@ func frees(t *testing.T, by *Store, h store.Hold, reason string) {
 	}
 }
 
-// A session keeps the hold, so its renewals write nothing. The next has the name, for as long as nobody tells the first, and after that.
+// A session keeps the hold, so its renewals write nothing. The next waiter has the lock while the first owner does not know of it, and after
+// that.
 func TestAHoldFreedInASessionIsLostWithItsReason(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -45,7 +46,7 @@ func TestAHoldFreedInASessionIsLostWithItsReason(t *testing.T) {
 	}
 }
 
-// Its process takes it out once it would have expired, though the session goes on.
+// Its process removes it once it would have expired, though the session goes on.
 func TestAFreedHoldIsRemovedFromALiveSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -59,7 +60,7 @@ func TestAFreedHoldIsRemovedFromALiveSession(t *testing.T) {
 	until(t, "it is not there", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
-// The statements that give back what is alone, in each of its ways, do not take it for a hold.
+// The statements that release the only entry of a name, each in its way, do not take a freed entry for a hold.
 func TestAFreedHoldIsReleasedAsLost(t *testing.T) {
 	t.Parallel()
 	for what, by := range map[string]way{"alone": alone, "next": next, "beside": beside} {
@@ -88,7 +89,7 @@ func TestAFreedHoldIsReleasedAsLost(t *testing.T) {
 	})
 }
 
-// Nobody waits behind what is freed alone, nor are its limit and weight in the way.
+// Nobody waits behind an entry that is freed and alone, and its limit and weight block nothing.
 func TestAClaimOnAFreedNameIsGrantedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -106,7 +107,7 @@ func TestAClaimOnAFreedNameIsGrantedAtOnce(t *testing.T) {
 	}
 }
 
-// A break whose reply was lost is repeated: then the hold is freed, and its owner is told why.
+// A break whose reply was lost is repeated. The hold is then freed already, and its owner learns the reason.
 func TestAnUnansweredBreakNowIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -142,7 +143,7 @@ func TestAnUnansweredBreakNowIsRepeated(t *testing.T) {
 	}
 }
 
-// It was given back, and is in the way until the instant of its grant, as the clock was set back.
+// The hold was released. It blocks until the instant of its grant, as the clock was set back.
 func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UnixMicro()
@@ -163,7 +164,7 @@ func TestAHoldThatHasEndedIsDroppedByABreakNow(t *testing.T) {
 	}
 }
 
-// Found by the comparison, with the seed 2695761801: it stayed until its grant was over, as other holds do.
+// The comparison found this, with the seed 2695761801: the freed hold stayed until its grant ended, as other holds do.
 func TestAFreedHoldThatIsGivenBackIsDroppedThoughTheClockHasGoneBack(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UnixMicro()

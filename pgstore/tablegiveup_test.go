@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// asks is a claim that waits for a name, and asks its holders to give up.
+// asks returns a claim that waits for a name, and asks the holders to give up.
 func asks(t *testing.T, s *Store, name, reason string) store.Claim {
 	t.Helper()
 	c := mutex(name)
@@ -19,7 +19,7 @@ func asks(t *testing.T, s *Store, name, reason string) store.Claim {
 	return c
 }
 
-// isAsked renews a hold and checks why it is asked to be given up.
+// isAsked renews a hold and checks the reason for which it is asked to give up.
 func isAsked(t *testing.T, s *Store, h store.Hold, want string) {
 	t.Helper()
 	if r := mustRenew(t, s, h); r.GiveUp != want {
@@ -27,7 +27,7 @@ func isAsked(t *testing.T, s *Store, h store.Hold, want string) {
 	}
 }
 
-// A session that could not be called is called by the next ask.
+// The next ask repeats a call to a session that failed.
 func TestAnAskRepeatsACallThatFailed(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -46,7 +46,7 @@ func TestAnAskRepeatsACallThatFailed(t *testing.T) {
 	isAsked(t, other, h, "please")
 }
 
-// A notification can come before the session is called: the next renewal reads the row.
+// A notification can come before the session is called. The next renewal reads the row.
 func TestANotifiedHoldIsReadByItsNextRenewal(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -63,7 +63,7 @@ func TestANotifiedHoldIsReadByItsNextRenewal(t *testing.T) {
 	isAsked(t, other, h, "please")
 }
 
-// What a notification tells while the row is being read may not be in what is read.
+// A notification that arrives during a read of the row may tell of a change that the read missed.
 func TestAHoldNotifiedWhileItIsReadIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -85,7 +85,7 @@ func TestAHoldNotifiedWhileItIsReadIsReadAgain(t *testing.T) {
 	}
 }
 
-// Who has died asks for nothing any more, and whoever asks behind it is heard.
+// The request of a waiter that has died does not count, and the holder gets the request of the waiter behind it.
 func TestADeadWaiterAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -97,19 +97,19 @@ func TestADeadWaiterAsksNoHolderToGiveUp(t *testing.T) {
 	if err := (sessionTable{s}).End(t.Context(), sessionOf(t, s, "n", w.ID)); err != nil {
 		t.Fatal(err)
 	}
-	// It heard a moment ago that the session goes on.
+	// The store heard a moment ago that the session goes on.
 	until(t, "the next is heard", func() bool { return mustRenew(t, s, h).GiveUp == "next" })
 	if e := state(t, s, "n").Entries; len(e) != 2 || e[1].GiveUp != "next" {
 		t.Errorf("there is %+v", e)
 	}
 }
 
-// Each once for each upgrade; who upgrades is not called itself, and what failed is made up for.
+// Each upgrade asks each other holder once. The upgrader itself is not asked, and a call that failed is repeated.
 func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
-	// Who upgrades has asked while it waited.
+	// The upgrader has asked while it waited.
 	before, _ := kept(t, other, "n")
 	c := mutex("n")
 	c.Weight, c.GiveUp = store.Upgradeable, "please"
@@ -122,7 +122,7 @@ func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	c = mutex("n")
 	c.Weight = 1
 	r := mustHold(t, other, c)
-	for range 2 { // it goes into its session, and has heard of the call from before
+	for range 2 { // the first moves it into its session, and returns the call from before
 		isAsked(t, other, r, "")
 	}
 	var calls atomic.Int32
@@ -163,7 +163,7 @@ func TestAnUpgradeAsksTheOtherHolders(t *testing.T) {
 	isAsked(t, other, r, "please")
 }
 
-// Nor does an upgrade whose owner has died ask.
+// An upgrade whose owner has died does not ask either.
 func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -184,11 +184,11 @@ func TestADeadUpgraderAsksNoHolderToGiveUp(t *testing.T) {
 	if err := (sessionTable{s}).End(t.Context(), sessionOf(t, s, "n", u.ID)); err != nil {
 		t.Fatal(err)
 	}
-	// It heard a moment ago that the session goes on.
+	// The store heard a moment ago that the session goes on.
 	until(t, "nobody is heard", func() bool { return mustRenew(t, s, h).GiveUp == "" })
 }
 
-// Whoever was called reads its rows, all by one statement, and writes none that stands there as it knows it.
+// A session that was called reads all its rows with one statement, and writes none that is as the store knows it.
 func TestACallCostsOneReadOfAllRows(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -219,7 +219,7 @@ func TestACallCostsOneReadOfAllRows(t *testing.T) {
 	}
 }
 
-// A mismatch names the smallest total of all, though a crowd is not read.
+// A mismatch names the smallest of all totals, though the store does not read the whole queue.
 func TestAMismatchNamesTheSmallestTotal(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)

@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// meddled meets each statement before it is sent.
+// meddled intercepts each statement before it is sent.
 type meddled struct {
 	db
 	meet   atomic.Pointer[func(statement string, args []any) error]
-	server atomic.Int64 // the server is another one, by what it tells; 0: it is not
+	server atomic.Int64 // the server reports this identity instead of its own; 0: its own
 }
 
 func (m *meddled) query(ctx context.Context, statement string, args []any, how how, row func(scan func(...any) error) error) error {
@@ -34,15 +34,15 @@ func (m *meddled) query(ctx context.Context, statement string, args []any, how h
 	return m.db.query(ctx, statement, args, how, row)
 }
 
-// meddle has f meet each statement of a store of newShared from now on; it may keep it back, or fail it.
+// meddle has f intercept each statement of a store of newShared from now on. f may delay or fail it.
 func meddle(s *Store, f func(statement string, args []any) error) { s.db.(*meddled).meet.Store(&f) }
 
 var errCut = errors.New("the link is cut")
 
-// dead has nothing more come from the store to the server: its process was killed.
+// dead cuts the store off from the server for good, as if its process had been killed.
 func dead(s *Store) { meddle(s, func(string, []any) error { return errCut }) }
 
-// second is a store on the same table, as another process has it.
+// second returns a store on the same table, as another process would have it.
 func second(t *testing.T, s *Store) *Store {
 	t.Helper()
 	other, err := newStore(onPgx(poolOf(s)), &Options{Schema: s.schema}, nil)
@@ -53,7 +53,7 @@ func second(t *testing.T, s *Store) *Store {
 	return other
 }
 
-// version changes with each write of a name's row.
+// version returns a value that changes with each write of the name's row.
 func version(t *testing.T, s *Store, name string) string {
 	t.Helper()
 	return pgtest.One[string](t, poolOf(s), "SELECT ctid::text || xmin FROM "+tableOf(s)+" WHERE name = $1", []byte(name))
@@ -84,7 +84,7 @@ func TestUnchangedWaitersAndHoldsAreNotRewritten(t *testing.T) {
 	}
 }
 
-// Nobody calls the owner of a hold whose row was deleted. Half a TTL later it is read.
+// Nobody calls the owner of a hold whose row was deleted. The owner's store reads the row half a TTL later.
 func TestAHoldWhoseRowIsLostIsLost(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -109,7 +109,7 @@ func TestAHoldWhoseRowIsLostIsLost(t *testing.T) {
 	}
 }
 
-// What was granted in the queue is kept by the short session until it is renewed.
+// The short session keeps a hold that was granted in the queue, until the hold is renewed.
 func TestAGrantInTheQueueMovesToTheLongSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -133,8 +133,8 @@ func TestAGrantInTheQueueMovesToTheLongSession(t *testing.T) {
 	}
 }
 
-// A hold whose owner has not used the token is kept by asking for it again, as one of several names that are taken
-// together is. Nobody has run, so its minimum hold does not count if its process dies.
+// When several names are taken together, a hold whose owner has not used the token is kept by asking for it again. Nothing has run under it,
+// so its minimum hold does not count if its process dies.
 func TestToAskForAHoldAgainShowsNoToken(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -155,7 +155,7 @@ func TestToAskForAHoldAgainShowsNoToken(t *testing.T) {
 	mustHold(t, other, mutex("n"))
 }
 
-// expire has all in a name expire that has an expiry of its own.
+// expire makes all entries of a name expire that have an expiry of their own.
 func expire(t *testing.T, s *Store, name string) {
 	t.Helper()
 	run(t, poolOf(s), "UPDATE "+tableOf(s)+" SET expires = (SELECT array_agg(CASE WHEN u.session = '' THEN 1 ELSE u.expires END ORDER BY o) FROM unnest(expires, session)"+
@@ -172,7 +172,7 @@ func TestTheHoldOfADeadProcessIsFreedWithItsSession(t *testing.T) {
 	mustRenew(t, s, h)
 	mustAsk(t, s, mutex("n")) // in another session
 	dead(s)
-	const left = 2 * time.Second // of both sessions, though this machine may have been busy for long by now
+	const left = 2 * time.Second // of both sessions, however busy this machine has been until now
 	run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = $1", time.Now().Add(left).UnixMicro())
 	locks, err := holdfast.New(other, &holdfast.Options{Logger: quiet(t)})
 	if err != nil {
@@ -195,7 +195,7 @@ func TestTheHoldOfADeadProcessIsFreedWithItsSession(t *testing.T) {
 	}
 }
 
-// A claim that nobody renews goes, though the session goes on for others.
+// A claim that nobody renews is removed, though its session goes on for others.
 func TestAnUnrenewedClaimIsRemovedFromALiveSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -212,8 +212,8 @@ func TestAnUnrenewedClaimIsRemovedFromALiveSession(t *testing.T) {
 	waits := mutex("left")
 	mustAsk(t, second(t, s), waits)
 	s.claims.mu.Lock()
-	s.claims.of[holds[1].ID].ends, s.claims.of[holds[0].ID].ends = store.Now(), store.Now() // they would be over now
-	s.renewed(s.claims.of[holds[0].ID], ttl, store.Now())                                   // but for this
+	s.claims.of[holds[1].ID].ends, s.claims.of[holds[0].ID].ends = store.Now(), store.Now() // they would have expired by now
+	s.renewed(s.claims.of[holds[0].ID], ttl, store.Now())                                   // except for this renewal
 	s.claims.mu.Unlock()
 	s.poke()
 	until(t, "the one that is not renewed has gone", func() bool {
@@ -234,7 +234,7 @@ func TestABrokenHoldIsLostEvenIfItsSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := mutex("n")
-	c.TTL = time.Minute // it goes on, however busy this machine is
+	c.TTL = time.Minute // so that it lasts, however busy this machine is
 	h := mustHold(t, s, c)
 	h.TTL = c.TTL
 	for range 3 {
@@ -254,7 +254,7 @@ func TestABrokenHoldIsLostEvenIfItsSessionGoesOn(t *testing.T) {
 	until(t, "it is out of the way", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
-// Its session was called, and its row cannot be read: then it is renewed by a write, or not at all.
+// The session was called, and the row cannot be read: then the hold is renewed by a write, or not at all.
 func TestAHoldWhoseSessionWasCalledIsNotRenewedUnread(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -268,7 +268,7 @@ func TestAHoldWhoseSessionWasCalledIsNotRenewedUnread(t *testing.T) {
 	}
 }
 
-// Whose session has ended has lost all that it keeps, whatever is asked.
+// A process whose session has ended has lost all that the session kept, whatever is asked.
 func TestAllEntriesOfAnEndedSessionAreLost(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -304,7 +304,7 @@ func TestAllEntriesOfAnEndedSessionAreLost(t *testing.T) {
 	}
 }
 
-// Its row does not know yet that its session has ended.
+// The row does not know yet that its session has ended.
 func TestAnExpiredHoldThatIsReleasedKeepsItsMinimumHold(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -327,13 +327,13 @@ func TestAnExpiredHoldThatIsReleasedKeepsItsMinimumHold(t *testing.T) {
 	}
 }
 
-// What another keeps is not renewed by whoever knows its id and token.
+// Knowing the id and token of a hold is not enough to renew it in another session.
 func TestAHoldThatASessionOfAnotherKeepsIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := second(t, s)
 	h, in := kept(t, s, "n")
-	mustHold(t, other, mutex("some")) // so that the two go the same ways
+	mustHold(t, other, mutex("some")) // so that both stores choose the same statements
 	for _, many := range [][]store.Hold{{h}, {h, h}} {
 		for _, r := range other.Renew(t.Context(), many) {
 			if !errors.Is(r.Err, store.ErrLost) {
@@ -347,12 +347,11 @@ func TestAHoldThatASessionOfAnotherKeepsIsNotRenewed(t *testing.T) {
 	mustRenew(t, s, h)
 }
 
-// Until a hold has moved into a session it lasts as its owner was told. The session must
-// not end before.
+// A hold lasts as long as its owner was promised until it has moved into a session. That session must not end before.
 func TestAHoldDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	long, err := s.sessions.Present(t.Context(), time.Minute) // of a time before
+	long, err := s.sessions.Present(t.Context(), time.Minute) // from an earlier time
 	if err != nil && !errors.Is(err, store.ErrUnavailable) {
 		t.Fatal(err)
 	}

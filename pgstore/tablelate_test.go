@@ -17,7 +17,7 @@ func TestAnUnansweredAskIsNotRemovedAtOnce(t *testing.T) {
 	s := newShared(t)
 	other := second(t, s)
 	h := mustHold(t, other, mutex("n"))
-	mustAsk(t, s, mutex("other")) // it knows the time
+	mustAsk(t, s, mutex("other")) // the store then knows the server's time
 	s.seen.set("n", inUse)
 	_, back := cut(s, &s.do.askBehind)
 	claim := mutex("n")
@@ -40,12 +40,12 @@ func TestAnUnansweredAskIsNotRemovedAtOnce(t *testing.T) {
 	}
 }
 
-// Of a name that is free it would keep that for its TTL.
+// If the name is free, a late grant would keep it for its TTL.
 func TestALateGrantIsRemoved(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(mostLate time.Duration) bool {
 		s := newShared(t)
-		mustHold(t, second(t, s), mutex("other")) // so that there is a table; this one has not heard the server's time
+		mustHold(t, second(t, s), mutex("other")) // creates the table; this store has not heard the server's time
 		s.claims.mu.Lock()
 		s.claims.late = mostLate
 		s.claims.mu.Unlock()
@@ -69,8 +69,8 @@ func TestALateGrantIsRemoved(t *testing.T) {
 	})
 }
 
-// An ask took a place and failed behind that; what gives it up is not answered either. The session goes on, so
-// it would stay for good.
+// An ask took a queue position and then failed, and the release is not answered either. The session goes on, so the position would stay for
+// good.
 func TestTheEntryOfAFailedAskIsRemoved(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(mostLate time.Duration) bool {
@@ -110,7 +110,7 @@ func TestTheEntryOfAFailedAskIsRemoved(t *testing.T) {
 	})
 }
 
-// Our clock drifts, and the server's may be set.
+// Our clock may drift, and the server's may be set.
 func TestTheClockFollowsTheServerBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestTheClockFollowsTheServerBack(t *testing.T) {
 	})
 }
 
-// What an ask brings that was not answered is taken out for as long as it may come, by our clock and by the server's.
+// The entry of an unanswered ask is removed for as long as the ask may still arrive, by our clock and by the server's.
 func TestALateAskIsExpectedByBothClocks(t *testing.T) {
 	t.Parallel()
 	now := store.Now()
@@ -154,7 +154,7 @@ func TestALateAskIsExpectedByBothClocks(t *testing.T) {
 	}
 }
 
-// Nobody listens. An ask that was not sent brings nothing, and is not remembered for as long as the outage lasts.
+// The server does not listen. An ask that was not sent leaves no entry, and the store does not remember it for the rest of the outage.
 func TestAnAskThatWasNotSentIsForgotten(t *testing.T) {
 	t.Parallel()
 	s := tableOn(t, poolOn(t, "127.0.0.1:1"), nil)
@@ -171,7 +171,7 @@ func TestAnAskThatWasNotSentIsForgotten(t *testing.T) {
 	}
 }
 
-// An ask that nobody waits for any more takes no place: no session's end would take it out.
+// An ask for which nobody waits any more takes no queue position: no session's end would remove it.
 func TestAnAskThatComesTooLateAddsNoEntry(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -187,13 +187,13 @@ func TestAnAskThatComesTooLateAddsNoEntry(t *testing.T) {
 	}
 }
 
-// inTime tries what has to be done before an ask comes too late, for longer as long as this machine was too slow.
+// inTime tries what must be done before an ask arrives too late, and allows more time for as long as this machine was too slow.
 func inTime(t *testing.T, f func(late time.Duration) (inTime bool)) {
 	t.Helper()
 	longer(t, 2*time.Second, "an ask came too late to take a place", f)
 }
 
-// longer tries what has to be done within a time, with twice as much as long as this machine was too slow.
+// longer tries what must be done within a time, and doubles that for as long as this machine was too slow.
 func longer(t *testing.T, d time.Duration, slow string, f func(d time.Duration) (inTime bool)) {
 	t.Helper()
 	for ; !f(d); d *= 2 {
@@ -203,8 +203,7 @@ func longer(t *testing.T, d time.Duration, slow string, f func(d time.Duration) 
 	}
 }
 
-// An ask that was not answered, and was given up, comes to the server when its claim was
-// taken out already.
+// An ask that was not answered, and was given up, arrives at the server when its claim has already been removed.
 func TestAnAskThatArrivesLateIsRemoved(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(mostLate time.Duration) bool {
@@ -254,8 +253,8 @@ func TestAnAskThatArrivesLateIsRemoved(t *testing.T) {
 	})
 }
 
-// An ask that was not answered is asked again, granted and given back. Only then the first comes to the server, while somebody else
-// holds the name: its place would be nobody's, in a session that goes on.
+// An ask that was not answered is repeated, granted and released. Only then the first one arrives, while somebody else holds the name: its
+// queue position would belong to nobody, in a session that goes on.
 func TestALateAskAfterItsReleaseIsRemoved(t *testing.T) {
 	t.Parallel()
 	inTime(t, func(first time.Duration) bool {
@@ -263,7 +262,7 @@ func TestALateAskAfterItsReleaseIsRemoved(t *testing.T) {
 		other := second(t, s)
 		ahead := mustHold(t, other, mutex("n"))
 		mustHold(t, other, mutex("other"))
-		mustAsk(t, s, mutex("other")) // the short session goes on
+		mustAsk(t, s, mutex("other")) // keeps the short session alive
 		s.claims.late = first
 		s.seen.set("n", inUse)
 		args, back := cut(s, &s.do.askBehind)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A session has expired, and nobody has ended it yet. Who lists on a connection that may not write, as on a standby, sees that of what it
-// keeps, and what goes on.
+// A session has expired, and nobody has ended it yet. A listing on a read-only connection, as on a standby, sees that its holds have ended,
+// and sees the live ones.
 func TestAListNeedsNoRightToWrite(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)

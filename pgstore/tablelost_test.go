@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// cut has one kind of statement fail before it is sent, as if it was not answered, until it is taken back; and notes
-// the arguments of the newest.
+// cut makes one kind of statement fail before it is sent, as if it was not answered, until back is called. args returns the arguments of the
+// newest one.
 func cut(s *Store, statement *string) (args func() []any, back func()) {
 	var kept atomic.Pointer[[]any]
 	meddle(s, func(sent string, args []any) error {
@@ -27,7 +27,7 @@ func cut(s *Store, statement *string) (args func() []any, back func()) {
 	return func() []any { return *kept.Load() }, func() { meddle(s, func(string, []any) error { return nil }) }
 }
 
-// late has the server do what was cut off.
+// late sends the server a statement that was cut off.
 func late(t *testing.T, s *Store, statement string, args []any) {
 	t.Helper()
 	if err := s.run(t.Context(), statement, args, func() {}, func(func(...any) error) error { return nil }); err != nil {
@@ -35,7 +35,7 @@ func late(t *testing.T, s *Store, statement string, args []any) {
 	}
 }
 
-// knows is what the store knows of a claim.
+// knows returns what the store knows of a claim.
 func knows(s *Store, id store.ID) (m localClaim, known bool) {
 	s.claims.mu.Lock()
 	defer s.claims.mu.Unlock()
@@ -45,12 +45,12 @@ func knows(s *Store, id store.ID) (m localClaim, known bool) {
 	return localClaim{}, false
 }
 
-// A claim whose time was over is being taken out, by a statement that may be done at any moment. Who comes for it now is
-// told that it is lost, whatever its row and its session say.
+// A claim that has expired is being removed by a statement that may execute at any moment. A caller that asks for it now gets ErrLost,
+// whatever its row and its session say.
 func TestAnEntryBeingRemovedIsLost(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	kept(t, s, "other") // the session goes on
+	kept(t, s, "other") // keeps the session alive
 	c := mutex("held")
 	c.TTL = time.Minute
 	h := mustHold(t, s, c)
@@ -83,8 +83,8 @@ func TestAnEntryBeingRemovedIsLost(t *testing.T) {
 	until(t, "the hold is out of the way", func() bool { return len(state(t, s, "held").Entries) == 0 })
 }
 
-// A statement that moves a hold is not answered, the hold is asked for again, and then that is done. The hold is where its
-// owner keeps it alive.
+// A statement that moves a hold is not answered, the owner asks for the hold again, and then the statement executes. The owner finds the hold
+// and keeps it alive where it is.
 func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -96,7 +96,7 @@ func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
 		t.Fatal("a renewal that was not answered is")
 	}
 	move := args()
-	_, back := cut(s, &s.do.renew) // by which it is moved when it is asked for
+	_, back := cut(s, &s.do.renew) // the statement that moves the hold when it is asked for
 	if _, err := s.Ask(t.Context(), c); err == nil {
 		t.Error("it is asked for beside a move that may yet be done")
 	}
@@ -109,12 +109,11 @@ func TestAHoldThatMovesLateIsFollowed(t *testing.T) {
 	}
 }
 
-// A hold moves out of a session that ends while that is not answered. It is lost, and is not to stay
-// where it moved to.
+// A hold moves out of a session, the statement is not answered, and the session ends. The hold is lost, and must not stay where it moved to.
 func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
-	kept(t, s, "other") // the long session goes on
+	kept(t, s, "other") // keeps the long session alive
 	first, c := mustHold(t, s, mutex("n")), mutex("n")
 	mustAsk(t, s, c)
 	if err := s.Release(t.Context(), first); err != nil {
@@ -131,7 +130,7 @@ func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	if in := sessionOf(t, s, "n", h.ID); in == short || in == (session.ID{}) {
 		t.Fatalf("it has not moved: it is in %v", in)
 	}
-	sess := s.sessions.Own(short) // which it forgets when it has heard of the end
+	sess := s.sessions.Own(short) // the store forgets the session when it learns of its end
 	if err := (sessionTable{s}).End(t.Context(), short); err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +141,8 @@ func TestAHoldMovedOutOfAnEndedSessionIsRemoved(t *testing.T) {
 	until(t, "it is taken out", func() bool { return len(state(t, s, "n").Entries) == 0 })
 }
 
-// Whoever was not called would take a broken hold for his for as long as his session goes on. So it is not dropped before.
+// An owner that was not called would believe that it holds a broken hold for as long as its session goes on. So the break drops nothing before
+// the call.
 func TestABreakThatCannotCallTheHolderDropsNothing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -169,7 +169,7 @@ func TestABreakThatCannotCallTheHolderDropsNothing(t *testing.T) {
 	}
 }
 
-// Whoever waits behind it has not to wait for its TTL.
+// A waiter behind the hold does not have to wait for its TTL.
 func TestAnUnansweredReleaseIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -183,7 +183,8 @@ func TestAnUnansweredReleaseIsMadeUpFor(t *testing.T) {
 	until(t, "it is forgotten", func() bool { _, known := knows(s, h.ID); return !known })
 }
 
-// It blocks for as long as if it had been answered: for its minimum, and for no lock delay. What was never had has none.
+// The hold blocks for as long as if the release had been answered: for its minimum hold, and for no lock delay. A claim that was never granted
+// has none.
 func TestADelayedReleaseKeepsItsTerms(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -192,7 +193,7 @@ func TestADelayedReleaseKeepsItsTerms(t *testing.T) {
 	other := second(t, s)
 	ahead := mustHold(t, other, mutex("waits"))
 	mustAsk(t, s, waits)
-	if err := other.Release(t.Context(), ahead); err != nil { // it is granted, and nobody knows of it
+	if err := other.Release(t.Context(), ahead); err != nil { // the waiter is granted, and does not know it
 		t.Fatal(err)
 	}
 	c := mutex("delays")
@@ -227,7 +228,7 @@ func TestADelayedReleaseKeepsItsTerms(t *testing.T) {
 	}
 }
 
-// Its session goes on, so it would keep the name for as long as the process lives.
+// Its session goes on, so the hold would keep the name for as long as the process lives.
 func TestADeniedReleaseIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -252,7 +253,7 @@ func TestADeniedReleaseIsMadeUpFor(t *testing.T) {
 	}
 }
 
-// A session waits for the answer to a renewal for a part of its TTL only, so that another fits.
+// A session waits only a part of its TTL for the answer to a renewal, so that there is time for another one.
 func TestAnUnansweredSessionRenewalIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -269,7 +270,7 @@ func TestAnUnansweredSessionRenewalIsRepeated(t *testing.T) {
 	}
 }
 
-// A hold that its process uses is adopted by another: that has it once the owner was called, or nobody.
+// Another process adopts a hold that its process uses. It gets the hold only once the owner was called.
 func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"repeated", "given up"} {
@@ -305,7 +306,7 @@ func TestAnAdoptionOfAHoldInUseIsReportedToItsOwner(t *testing.T) {
 	}
 }
 
-// Its own process hands it on, and that is not answered.
+// The owner's process hands the hold on, and gets no answer.
 func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -326,7 +327,7 @@ func TestAHoldThatMayHaveAnotherIDIsReadAgain(t *testing.T) {
 	}
 }
 
-// The server does not answer for the session by the time that the caller has.
+// The server does not answer for the session within the time that the caller has.
 func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -349,7 +350,7 @@ func TestARenewalAnsweredTooLateDoesNotCount(t *testing.T) {
 	}
 }
 
-// Whoever is granted by a notification alone has it for the time of its position.
+// A grant that only a notification has reported lasts as long as the queue position.
 func TestAPositionLastsNoLongerThanItsSession(t *testing.T) {
 	t.Parallel()
 	now := store.Now()

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The full statement works on all entries of a name. A thousand holds of one name that were renewed by it one by one took
-// longer than a TTL.
+// The full statement works on all entries of a name. To renew a thousand holds of one name by it, one by one, took longer than a TTL.
 func TestHoldsOfOneNameAreRenewedByTheShortStatement(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -40,7 +39,7 @@ func TestHoldsOfOneNameAreRenewedByTheShortStatement(t *testing.T) {
 			t.Errorf("renewal %d: %v", i, r.Err)
 		}
 	}
-	// From the one that is lost on each has the full one, so that they are done in their order.
+	// From the lost one on, each takes the full statement, so that they are done in order.
 	if short.Load() != 21 || full.Load() != 10 {
 		t.Errorf("%d times the short statement and %d times the full one, want 21 and 10", short.Load(), full.Load())
 	}

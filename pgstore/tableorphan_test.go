@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Another process has given a hold of this one a new id, and dies before it has called its owner and moved it. It is nobody's then, in a session
-// that goes on.
+// Another process has given a hold of this one a new id, and dies before it has called the owner and moved the hold. The hold then belongs to
+// nobody, in a session that goes on.
 func TestAHoldWhoseAdopterDiedMidwayIsFreed(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -27,7 +27,7 @@ func TestAHoldWhoseAdopterDiedMidwayIsFreed(t *testing.T) {
 	dead(other)
 	s.claims.mu.Lock()
 	s.claims.of[h.ID].seen = 0             // half a TTL later
-	s.claims.late = 100 * time.Millisecond // whoever has adopted it has moved it by then
+	s.claims.late = 100 * time.Millisecond // an adopter would have moved it by then
 	s.claims.mu.Unlock()
 	if r := s.Renew(t.Context(), []store.Hold{h})[0]; !errors.Is(r.Err, store.ErrLost) {
 		t.Fatalf("%+v, want lost", r)
@@ -38,7 +38,7 @@ func TestAHoldWhoseAdopterDiedMidwayIsFreed(t *testing.T) {
 	until(t, "the next has the name", func() bool { return mustAsk(t, s, w).Granted })
 }
 
-// Who has adopted a hold moves it just as the process that had it takes out what it finds there.
+// A process that adopts a hold moves it just as the former owner's process removes the orphans that it finds there.
 func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -65,7 +65,7 @@ func TestAHoldAdoptedDuringACleanUpOfOrphansStays(t *testing.T) {
 		return nil
 	})
 	s.claims.mu.Lock()
-	delete(s.claims.of, h.ID) // it knows nothing of the hold any more
+	delete(s.claims.of, h.ID) // the store no longer knows the hold
 	s.claims.mu.Unlock()
 	if err := s.takeOrphans(t.Context(), "n"); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// A couple is a primary and a replica that receives what it does, asynchronously.
+// couple is a primary and its asynchronous replica.
 type couple struct {
 	primary, replica *testserver.Server
 	there            *pgxpool.Pool // of the replica
@@ -31,7 +31,7 @@ func newCouple(t *testing.T) *couple {
 	return c
 }
 
-// store is on whichever takes writes.
+// store returns a store on the server that takes writes.
 func (c *couple) store(t *testing.T) *Store {
 	t.Helper()
 	s := tableOn(t, poolOn(t, c.primary.Addr+","+c.replica.Addr, func(config *pgxpool.Config) {
@@ -41,7 +41,7 @@ func (c *couple) store(t *testing.T) *Store {
 	return s
 }
 
-// cut waits until the replica has all that was written, and has it receive nothing more.
+// cut waits until the replica has all that was written, and then stops replication.
 func (c *couple) cut(t *testing.T) {
 	t.Helper()
 	direct := poolOn(t, c.primary.Addr)
@@ -56,7 +56,7 @@ func (c *couple) cut(t *testing.T) {
 	})
 }
 
-// failOver has the replica take the place of the primary, and returns a store of another process there.
+// failOver promotes the replica, and returns a store of another process there.
 func (c *couple) failOver(t *testing.T) *Store {
 	t.Helper()
 	c.primary.Kill()
@@ -66,21 +66,21 @@ func (c *couple) failOver(t *testing.T) *Store {
 	return other
 }
 
-// failsOver tries what has to be done before the claims of a process have expired on the replica.
+// failsOver tries what must be done before the claims of a process have expired on the replica.
 func failsOver(t *testing.T, f func(ttl time.Duration) (inTime bool)) {
 	t.Helper()
 	longer(t, 7*time.Second, "all had expired before the replica took its place", f)
 }
 
-// brief is a claim that ends soon.
+// brief returns a claim that expires soon.
 func brief(name string, weight int64, ttl time.Duration) store.Claim {
 	c := mutex(name)
 	c.Weight, c.TTL, c.PositionTTL = weight, ttl, min(ttl, store.MaxPositionTTL)
 	return c
 }
 
-// The replica had received neither a release nor a grant, nor an upgrade. What was given back comes free though its process goes on, what was
-// granted is lost for who had it, with its next renewal, and what both servers know is kept as the replica has it.
+// The replica had received neither a release nor a grant, nor an upgrade. A released lock becomes free though its process lives on. A granted
+// one is lost for its holder, with the next renewal. What both servers know is kept as the replica has it.
 func TestAfterAFailOverAProcessHasWhatTheReplicaHasAndNothingElse(t *testing.T) {
 	t.Parallel()
 	failsOver(t, func(ttl time.Duration) bool { return holdsFailOver(t, ttl) })
@@ -90,10 +90,10 @@ func holdsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	t.Helper()
 	c := newCouple(t)
 	s := c.store(t)
-	lasts := store.Now().Add(ttl) // what is held now, here and on either server; later, by its renewals
+	lasts := store.Now().Add(ttl) // what is held now, here and on either server; renewals extend it
 	held := func(name string, weight int64) store.Hold {
 		h := mustHold(t, s, brief(name, weight, ttl))
-		mustRenew(t, s, h) // into the session
+		mustRenew(t, s, h) // moves it into the session
 		return h
 	}
 	given, stays, upgraded := held("given back", store.Full), held("stays", store.Full), held("upgraded", store.Upgradeable)
@@ -160,7 +160,7 @@ func try(name string) store.Claim {
 	return c
 }
 
-// A position that was given up comes free too, and one that was not is kept, in its order.
+// A position that was given up becomes free too, and one that was not is kept, in its order.
 func TestAfterAFailOverAWaiterKeepsItsPositionAndNoOther(t *testing.T) {
 	t.Parallel()
 	failsOver(t, func(ttl time.Duration) bool { return positionsFailOver(t, ttl) })
@@ -174,7 +174,7 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	mustRenew(t, holder, h)
 	gone, waits := brief("n", store.Full, ttl), brief("n", store.Full, ttl)
 	ttl = waits.PositionTTL
-	lasts := store.Now().Add(ttl) // the position, here and on either server; later, as its asks are answered
+	lasts := store.Now().Add(ttl) // the position, here and on either server; answered asks extend it
 	mustAsk(t, s, gone)
 	mustAsk(t, s, waits)
 	in := sessionOf(t, s, "n", waits.ID)
@@ -192,7 +192,7 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	last := mutex("n")
 	mustAsk(t, other, last)
 	lost := false
-	// asked notes an answer to the waiter, and reports whether there is one.
+	// asked records an answer to the waiter, and reports whether there is one.
 	asked := func(a store.Answer, err error) bool {
 		t.Helper()
 		switch {
@@ -219,7 +219,7 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 		}
 		mustAsk(t, other, last)
 		mustRenew(t, holder, h)
-		mustAsk(t, other, try("n")) // who comes finds the dead
+		mustAsk(t, other, try("n")) // a newcomer finds the dead entry
 		return len(state(t, other, "n").Entries) == 3 && state(t, other, "n").Entries[1].ID != gone.ID
 	})
 	if lost {
@@ -246,8 +246,8 @@ func positionsFailOver(t *testing.T, ttl time.Duration) (inTime bool) {
 	return true
 }
 
-// What Describe says of a replica that is promoted: it may grant what is held,
-// and with a clock that is behind it draws tokens that are not larger.
+// This is what Describe says of a promoted replica: it may grant a lock that is held, and with a clock that is behind it draws tokens that are
+// not larger.
 func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 	t.Parallel()
 	pair := newCouple(t)
@@ -292,7 +292,7 @@ func TestAPromotedReplicaHasLostWhatItHadNotReceived(t *testing.T) {
 	}
 }
 
-// Not only a begin tells it: a server can be replaced, and nothing begun on the one that follows.
+// Not only the begin of a session reports the server: the server can be replaced when no session begins on the next one.
 func TestARenewalSaysWhichServerAnswered(t *testing.T) {
 	t.Parallel()
 	b := sessionTable{newShared(t)}

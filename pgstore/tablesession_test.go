@@ -38,7 +38,7 @@ func TestSessions(t *testing.T) {
 
 func sessionsOf(s *Store) string { return tableOf(s)[:len(tableOf(s))-1] + sessionsSuffix + `"` }
 
-// kept is a hold that a session of the store keeps.
+// kept returns a hold that a session of the store keeps.
 func kept(t *testing.T, s *Store, name string) (h store.Hold, in session.ID) {
 	t.Helper()
 	h = mustHold(t, s, mutex(name))
@@ -55,7 +55,7 @@ func mustRenew(t *testing.T, s *Store, h store.Hold) store.Renewal {
 	return r
 }
 
-// sessionOf is the session in the row of a name that keeps an entry, or zero.
+// sessionOf returns the session that keeps an entry, from the row of its name, or zero.
 func sessionOf(t *testing.T, s *Store, name string, id store.ID) session.ID {
 	t.Helper()
 	f, err := s.look(t.Context(), name)
@@ -65,8 +65,7 @@ func sessionOf(t *testing.T, s *Store, name string, id store.ID) session.ID {
 	return f.in[id]
 }
 
-// lock locks the row that a condition tells, until done, and has statements run in the
-// same transaction.
+// lock locks the rows that a condition selects, until done is called. tx runs statements in the same transaction.
 func lock(t *testing.T, s *Store, rows string, args ...any) (tx pgx.Tx, done func()) {
 	t.Helper()
 	tx, err := poolOf(s).Begin(t.Context())
@@ -85,9 +84,8 @@ func lock(t *testing.T, s *Store, rows string, args ...any) (tx pgx.Tx, done fun
 	}
 }
 
-// Why the end of a session is made final by a statement before, and why a claim that waits does not depend
-// on the calls of its session: whoever has waited for a name's row reads the rows of
-// sessions as they were when the statement began.
+// This is why one statement makes the end of a session final before another uses it, and why a claim that waits does not depend on the calls
+// of its session: a statement that has waited for a name's row reads the rows of sessions as they were when the statement began.
 func TestAReadOfASessionBehindAWaitForANameIsStale(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -120,8 +118,8 @@ func TestAReadOfASessionBehindAWaitForANameIsStale(t *testing.T) {
 	}
 }
 
-// The session of a holder ends, for good, while somebody's ask waits for the row. What
-// that found before it waited is no reason to pass over the holder, nor to wait for good.
+// The session of a holder ends for good while somebody's ask waits for the row. What the ask read before its wait is no reason to skip the
+// holder, nor to wait forever.
 func TestAnAskThatWaitedForTheRowSkipsAnEndedHolder(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -151,15 +149,14 @@ func TestAnAskThatWaitedForTheRowSkipsAnEndedHolder(t *testing.T) {
 	}
 }
 
-// A renewal is under way while somebody finds that the session has expired: one of the two
-// is done first, and the other sees it.
+// A renewal is under way while another process finds that the session has expired: one of the two is done first, and the other sees it.
 func TestASessionIsSkippedOnlyOnceItsEndIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	other := tableOn(t, poolOf(s), &Options{Schema: s.schema})
 	defer other.Close()
 	_, in := kept(t, s, "n")
-	s.tasks.Wait() // the sweep at the beginning
+	s.tasks.Wait() // the initial sweep
 	run(t, poolOf(s), "UPDATE "+sessionsOf(s)+" SET expires = 1 WHERE id = $1", in[:])
 	tx, done := lock(t, s, sessionsOf(s)+" WHERE id = $1", in[:])
 	claim := mutex("n")
@@ -188,8 +185,8 @@ func TestASessionIsSkippedOnlyOnceItsEndIsFinal(t *testing.T) {
 	}
 }
 
-// A process died, and nobody came for what it held. Its lock delay counts from the end of its session, and not from when
-// somebody finds that.
+// A process died, and nobody asked for what it held. Its lock delay counts from the end of its session, not from when another process finds
+// that.
 func TestALockDelayCountsFromTheEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -222,7 +219,7 @@ func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	_, in := kept(t, s, "n")
-	begun := func(ended time.Duration) session.ID { // so long ago, by nobody
+	begun := func(ended time.Duration) session.ID { // ended so long ago; nobody uses it
 		id := session.NewID()
 		if _, err := (sessionTable{s}).Begin(t.Context(), id, time.Minute); err != nil {
 			t.Fatal(err)
@@ -263,7 +260,7 @@ func TestSessionsThatHaveEndedAreDeletedAndOthersAreNot(t *testing.T) {
 	}
 }
 
-// A name that nobody has written for a day is kept if a session keeps what is there, and settled if that has ended.
+// A row that nobody has written for a day is kept if a session keeps its entries, and settled if that session has ended.
 func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -300,7 +297,7 @@ func TestAHoldThatIsOnlyRenewedByItsSessionIsNotSwept(t *testing.T) {
 	}
 }
 
-// Both tables are told to whoever makes them by hand.
+// A user who creates the tables by hand gets both.
 func TestTheSchemaHasBothTables(t *testing.T) {
 	sql, err := Schema(&Options{Table: "mine"})
 	if err != nil || !strings.Contains(sql, `"mine" (`) || !strings.Contains(sql, `"mine_sessions" (`) {

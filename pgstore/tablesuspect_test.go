@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// replaced has another server take the place of that of a store of newShared, by what it tells, and the store hear of it.
+// replaced makes the server of a store of newShared report another identity, and has the store learn of it.
 func replaced(t *testing.T, s *Store) {
 	t.Helper()
 	s.db.(*meddled).server.Add(1)
 	heard(t, s)
 }
 
-// heard has a store renew its sessions.
+// heard makes a store renew its sessions.
 func heard(t *testing.T, s *Store) {
 	t.Helper()
 	for _, id := range s.sessions.IDs() {
@@ -27,7 +27,7 @@ func heard(t *testing.T, s *Store) {
 	}
 }
 
-// Each is written once, all by one statement, and from then on it is as before.
+// Each hold is written once, all of them by one statement, and from then on everything is as before.
 func TestEachHoldIsWrittenOnceWhenItsServerWasReplaced(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -56,7 +56,7 @@ func TestEachHoldIsWrittenOnceWhenItsServerWasReplaced(t *testing.T) {
 	}
 }
 
-// It was renewed by hand once for longer than it is now: its lease ends no earlier for that.
+// The hold was once renewed by hand for longer than its TTL is now. Its lease must not end earlier for that.
 func TestAHoldRenewedForLongerSurvivesAServerChange(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -70,7 +70,7 @@ func TestAHoldRenewedForLongerSurvivesAServerChange(t *testing.T) {
 	mustRenew(t, s, h)
 }
 
-// A hold that has no other session to go into stays where it is, if it is there.
+// A hold that has no other session to move into stays where it is, if it is there.
 func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -93,7 +93,7 @@ func TestAHoldIsKeptWithoutASessionOnTheNewServer(t *testing.T) {
 	}
 }
 
-// A statement that has a hold leave a session was not answered when the server is replaced once more. Wherever the hold is, it is kept.
+// A statement that takes a hold out of a session is not answered, and the server is replaced once more. Wherever the hold is, it is kept.
 func TestAHoldIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
@@ -120,7 +120,7 @@ func TestAHoldIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 	}
 }
 
-// suspectWaiter is a claim that waits behind a hold of another process, in a session whose server was replaced.
+// suspectWaiter returns a claim that waits behind a hold of another process, in a session whose server was replaced.
 func suspectWaiter(t *testing.T) (s, other *Store, h store.Hold, w store.Claim, in session.ID) {
 	t.Helper()
 	s = newShared(t)
@@ -133,7 +133,7 @@ func suspectWaiter(t *testing.T) (s, other *Store, h store.Hold, w store.Claim, 
 	return s, other, h, w, in
 }
 
-// An ask has it leave the session, so the poll must not spare the ask.
+// Only an ask takes the position out of the session, so a poll must not replace the ask.
 func TestAPollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk(t *testing.T) {
 	t.Parallel()
 	s, _, _, w, in := suspectWaiter(t)
@@ -151,7 +151,7 @@ func TestAPollOfAPositionInASuspectSessionIsNotAsGoodAsAnAsk(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the statement, and whenever it is done: the claim is granted next, and what it is granted can be renewed.
+// Whatever becomes of the statement, and whenever it executes: the claim is granted next, and its hold can be renewed.
 func TestAPositionThatLeavesASuspectSessionLateIsFollowed(t *testing.T) {
 	t.Parallel()
 	s, other, h, w, _ := suspectWaiter(t)
@@ -176,7 +176,7 @@ func TestAPositionThatLeavesASuspectSessionLateIsFollowed(t *testing.T) {
 	}
 }
 
-// The same if it is asked for again, beside a server that is replaced once more.
+// The same holds for a repeated ask when the server is replaced once more.
 func TestAPositionIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
@@ -208,7 +208,7 @@ func TestAPositionIsKeptIfItsServerIsReplacedDuringAMove(t *testing.T) {
 	}
 }
 
-// Until it is answered the position ends with the earlier of the two, which is no earlier than its owner was told.
+// Until the move is answered, the position ends with the earlier of the two sessions. That is no earlier than its owner was promised.
 func TestAPositionDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	t.Parallel()
 	s, _, _, w, in := suspectWaiter(t)
@@ -228,7 +228,7 @@ func TestAPositionDoesNotMoveIntoASessionThatEndsBeforeIt(t *testing.T) {
 	back()
 }
 
-// A session that keeps nothing but what is gone is to end, and what is in it of which nobody knows with it.
+// A session that keeps only entries that are gone must end, and with it the entries in it that no process knows.
 func TestAPositionThatIsGoneKeepsNoSession(t *testing.T) {
 	t.Parallel()
 	s, _, _, w, _ := suspectWaiter(t)
@@ -244,7 +244,7 @@ func TestAPositionThatIsGoneKeepsNoSession(t *testing.T) {
 	}
 }
 
-// Nobody knows of two moves whether they were done: the first was. The next renewal finds the hold where that has put it.
+// The store does not know whether two moves were done: the first one was. The next renewal finds the hold where that has put it.
 func TestAHoldIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 	t.Parallel()
 	for _, second := range []bool{false, true} {
@@ -279,7 +279,7 @@ func TestAHoldIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 	}
 }
 
-// The same with a position.
+// The same holds for a position.
 func TestAPositionIsFoundAfterTwoUnansweredMoves(t *testing.T) {
 	t.Parallel()
 	s, other, h, w, _ := suspectWaiter(t)

@@ -33,7 +33,7 @@ type slowly struct {
 	db
 	may     chan struct{}
 	configs atomic.Int64
-	fails   int64 // the first so many
+	fails   int64 // so many first connections fail
 }
 
 func (s *slowly) config(ctx context.Context) (*pgx.ConnConfig, error) {
@@ -45,7 +45,7 @@ func (s *slowly) config(ctx context.Context) (*pgx.ConnConfig, error) {
 	return s.db.config(ctx)
 }
 
-// When many come at once a connection takes long. To give it up and begin anew would make that longer.
+// When many connect at once a connection takes long. Giving it up and starting again would take longer still.
 func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
 	t.Parallel()
 	for _, fails := range []int64{0, 1} {
@@ -60,7 +60,7 @@ func TestAListenThatTakesLongIsWaitedForByTheNext(t *testing.T) {
 			t.Fatal(err)
 		}
 		may()
-		if fails > 0 { // before anybody asks again: that it failed then says nothing of now
+		if fails > 0 { // before the next ask: a failure then says nothing of now
 			until(t, "it has failed", func() bool {
 				s.inbox.mu.Lock()
 				defer s.inbox.mu.Unlock()

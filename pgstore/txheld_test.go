@@ -21,8 +21,7 @@ type heldLease struct {
 func (l heldLease) Name() string { return l.name }
 func (l heldLease) Token() int64 { return l.token }
 
-// onStore runs a test with a Store that has the clock of the test, in µs, and
-// transactions on its database.
+// onStore runs a test with a Store that uses the clock of the test, in µs, and with transactions on its database.
 func onStore(t *testing.T, f func(t *testing.T, s *Store, now *atomic.Int64, begin func() someTx)) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		addr := sharedAddr(t)
@@ -33,7 +32,7 @@ func onStore(t *testing.T, f func(t *testing.T, s *Store, now *atomic.Int64, beg
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { s.Close() })
-		mustHold(t, s, mutex("made")) // the table is
+		mustHold(t, s, mutex("made")) // creates the table
 		f(t, s, &now, begin)
 	})
 }
@@ -74,7 +73,7 @@ func TestHeldTx_OnlyAHoldThatLastsPasses(t *testing.T) {
 		}
 		lost("broken", heldLease{"n", h.Token})
 		c = mutex("short")
-		c.LockDelay = time.Hour // it blocks the name when it has expired
+		c.LockDelay = time.Hour // it blocks the name once it has expired
 		h = mustHold(t, s, c)
 		now.Add((c.TTL - time.Millisecond).Microseconds())
 		held("a millisecond before the end", heldLease{"short", h.Token})
@@ -111,13 +110,13 @@ func TestHeldTx_AHoldOfAnEndedSessionDoesNotPass(t *testing.T) {
 	}
 }
 
-// A transaction above READ COMMITTED sees a session as it was when it began, which may have lasted for less than a transaction takes.
-// What was renewed since is not lost: it begins anew.
+// A transaction above READ COMMITTED sees a session as it was when the transaction began, and that may have been valid for less time than the
+// transaction takes. A session renewed since is not reported lost: the check fails with a serialization error, so the transaction begins anew.
 func TestHeldTx_ASessionRenewedDuringTheTransactionIsKept(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	h, in := kept(t, s, "n")
-	s.tasks.Wait() // the sweep at the beginning
+	s.tasks.Wait() // the initial sweep
 	expires := "UPDATE " + sessionsOf(s) + " SET expires = $2 WHERE id = $1"
 	check := func(what string, between func(), want error) {
 		t.Helper()
@@ -126,7 +125,7 @@ func TestHeldTx_ASessionRenewedDuringTheTransactionIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback(t.Context())
-		if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)); err != nil { // from now on it sees nothing new
+		if _, err := tx.Exec(t.Context(), "SELECT FROM "+tableOf(s)); err != nil { // its snapshot is taken here
 			t.Fatal(err)
 		}
 		between()
@@ -134,14 +133,13 @@ func TestHeldTx_ASessionRenewedDuringTheTransactionIsKept(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	run(t, poolOf(s), expires, in[:], time.Now().UnixMicro()) // which is over when it is read
+	run(t, poolOf(s), expires, in[:], time.Now().UnixMicro()) // which has expired when it is read
 	check("it has ended", func() {}, store.ErrLost)
 	check("it was renewed since", func() { run(t, poolOf(s), expires, in[:], time.Now().Add(time.Hour).UnixMicro()) }, store.ErrUnavailable)
 	check("it is held", func() {}, nil)
 }
 
-// Between the check and the commit the name is granted to nobody, though the hold
-// expires.
+// Between the check and the commit nobody is granted the lock, though the hold expires.
 func TestHeldTx_TheNameIsNotGrantedBeforeTheCommit(t *testing.T) {
 	onStore(t, func(t *testing.T, s *Store, now *atomic.Int64, begin func() someTx) {
 		c := mutex("n")

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// announced counts how many times it is told that a name has changed, while something is done. All is heard on one connection: to open one each
-// time takes so long on a busy machine that who waits loses its position.
+// announced counts the notifications that a name has changed while do runs. It hears all on one connection: to open one each time takes so
+// long on a busy machine that a waiter loses its position.
 func announced(t *testing.T, direct *pgxpool.Pool, name string) func(do func()) (n int) {
 	t.Helper()
 	c, err := pgx.ConnectConfig(t.Context(), direct.Config().ConnConfig)
@@ -34,7 +34,7 @@ func announced(t *testing.T, direct *pgxpool.Pool, name string) func(do func()) 
 	exec("LISTEN " + nameChannel(name))
 	until := func(mark string) (n int) {
 		t.Helper()
-		exec("SELECT pg_notify($1, $2)", nameChannel(name), mark) // they come in the order in which they were committed
+		exec("SELECT pg_notify($1, $2)", nameChannel(name), mark) // they arrive in the order of their commits
 		for {
 			soon, cancel := context.WithTimeout(t.Context(), patience)
 			got, err := c.WaitForNotification(soon)
@@ -50,7 +50,7 @@ func announced(t *testing.T, direct *pgxpool.Pool, name string) func(do func()) 
 	}
 	return func(do func()) (n int) {
 		t.Helper()
-		until("begins") // what was done before does not count
+		until("begins") // earlier changes do not count
 		do()
 		return until("done")
 	}
@@ -67,7 +67,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	}
 }
 
-// aTerm goes through what can become of a name. says is how often each change is announced.
+// aTerm goes through all that can happen to a name. says is how often each change is announced.
 func aTerm(t *testing.T, s, other *Store, direct *pgxpool.Pool, says int) {
 	name := store.NewProcess().String()
 	count := announced(t, direct, name)
@@ -116,7 +116,7 @@ func aTerm(t *testing.T, s, other *Store, direct *pgxpool.Pool, says int) {
 	announces(says, "who was granted withdraws", func() { release(store.Hold{Name: name, ID: two.ID}) })
 	h, second := mustHold(t, s, claim()), mustHold(t, s, mutex(name+" too"))
 	announces(says, "a release of several", func() {
-		for _, err := range s.ReleaseAll(t.Context(), []store.Hold{h, second}) { // one alone has a statement of its own
+		for _, err := range s.ReleaseAll(t.Context(), []store.Hold{h, second}) { // a single one has a statement of its own
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -146,7 +146,7 @@ func election(name string) store.Claim {
 	return c
 }
 
-// watched counts how often the name is told to have changed.
+// watched counts how often the name is reported as changed.
 func watched(t *testing.T, s *Store, name string) (n *atomic.Int64, stop func()) {
 	t.Helper()
 	n = new(atomic.Int64)
@@ -157,14 +157,14 @@ func watched(t *testing.T, s *Store, name string) (n *atomic.Int64, stop func())
 	return n, stop
 }
 
-// Who waits, and who watches, hear on one connection. It lasts for as long as there is somebody.
+// Waiters and watchers listen on one connection. It stays open as long as there is one of them.
 func TestAllThatAStoreListensToIsOnOneConnection(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Postgres(t).Addr
 	direct := poolOn(t, addr)
 	s := tableOn(t, poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = "ours" }), nil)
 	defer s.Close()
-	s.pingEvery = time.Hour // so the newest statement of who listens is that
+	s.pingEvery = time.Hour // so LISTEN is its newest statement
 	listening := func(what string) int {
 		return pgtest.One[int](t, direct, "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'ours' AND query ~ '"+what+"'")
 	}
@@ -242,7 +242,7 @@ func TestWithoutNotificationsNoNameIsWatched(t *testing.T) {
 	}
 }
 
-// What a dead process held is news to those who watch, whoever finds it.
+// A watcher is notified of the removal of a dead process's hold, whoever finds it.
 func TestARemovedHoldIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What a cluster of three costs beside a single server, and a replica that must
-// confirm beside none: the same is done on both in turn, and only the ratio of
-// the times means anything.
+// This compares a cluster of three with a single server, and a replica that must confirm with no replica. Both do the same in turn, and only
+// the ratio of the times means anything.
 //
 //	go test -run - -bench Beside ./redisstore
 func BenchmarkClusterBesideSingle(b *testing.B) {
@@ -68,8 +67,8 @@ func beside(b *testing.B, one, other *Store) {
 	}
 }
 
-// What a hold that a session keeps costs the server, beside one that is renewed by itself: of its processor, which other
-// work on the machine does not change.
+// This compares the cost to the server of a hold that a session keeps with that of one renewed by itself. It measures the server's processor
+// time, which other work on the machine does not change.
 func BenchmarkSessionsBesideNone(b *testing.B) {
 	client := clientOf(b, testserver.Redis(b).Addr, func(o *redis.Options) { o.ReadTimeout = time.Minute })
 	none, with := storeOn(b, client, apart()), storeOn(b, client, apart())

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// found is what the check says about something.
+// found returns the finding of the check about a subject.
 func found(t *testing.T, s *Store, about string) store.Finding {
 	t.Helper()
 	all := s.Check(t.Context())
@@ -96,7 +96,7 @@ func TestTheCheckReportsVersionRolePersistenceAndClock(t *testing.T) {
 			t.Errorf("%s: %s %q, want %q", about, f.Level(), f.Text(), want)
 		}
 	}
-	if f := found(t, s, "persistence"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "no snapshots") { // as test servers are
+	if f := found(t, s, "persistence"); f.Level() != store.LevelWarning || !strings.Contains(f.Text(), "no snapshots") { // test servers take none
 		t.Errorf("persistence: %s %q", f.Level(), f.Text())
 	}
 	if err := client.ConfigSet(t.Context(), "save", "3600 1").Err(); err != nil {
@@ -114,7 +114,7 @@ func TestTheCheckReportsVersionRolePersistenceAndClock(t *testing.T) {
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
 		t.Errorf("the check wrote %d keys", n)
 	}
-	client.ConfigSet(t.Context(), "appendonly", "no") // a server that writes its first one does not end
+	client.ConfigSet(t.Context(), "appendonly", "no") // a server that is writing its first one does not shut down
 }
 
 func TestAReplicaIsFound(t *testing.T) {
@@ -131,8 +131,7 @@ func TestAReplicaIsFound(t *testing.T) {
 	}
 }
 
-// No danger is ok: a primary that may come back empty with replicas that follow it, and a
-// server that cannot write to its disk.
+// These dangers must not be reported as ok: a primary with replicas that may restart empty, and a server that cannot write to its disk.
 func TestDangersOfPersistenceAreFound(t *testing.T) {
 	for name, c := range map[string]struct {
 		info, says string
@@ -171,7 +170,7 @@ func TestACheckWithoutRightsIsNoFailure(t *testing.T) {
 	}
 }
 
-// The check tells a user who may not lock, and changes nothing to find that out.
+// The check reports a user without the right to lock, and changes nothing to find that out.
 func TestAUserWithoutLockRightsIsFound(t *testing.T) {
 	t.Parallel()
 	for name, start := range versions {
@@ -193,7 +192,7 @@ func TestAUserWithoutLockRightsIsFound(t *testing.T) {
 				s := storeOn(t, user(t, server, who, c.rights...), nil)
 				defer s.Close()
 				about := "rights"
-				if who == "clockless" { // nothing else can be found
+				if who == "clockless" { // the check can find nothing else
 					about = "server"
 				}
 				f := found(t, s, about)
@@ -211,7 +210,7 @@ func TestAUserWithoutLockRightsIsFound(t *testing.T) {
 	}
 }
 
-// Who may not subscribe is told what an administrator can run when it subscribes.
+// A user without the right to subscribe gets the command for an administrator when it subscribes.
 func TestAUserThatCannotSubscribeGetsAdviceFromWatch(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
@@ -227,7 +226,7 @@ func TestAUserThatCannotSubscribeGetsAdviceFromWatch(t *testing.T) {
 	}
 }
 
-// The engine checks at the first claim of each process: a subscription would cost each a connection.
+// The engine runs the check at the first claim of each process: a subscription would cost each process a connection.
 func TestACheckDoesNotSubscribe(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)

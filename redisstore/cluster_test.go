@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// clusterClient returns a client of the cluster, closed when the test ends.
+// clusterClient returns a client of the cluster. The test closes it at its end.
 func clusterClient(t testing.TB, servers []*testserver.Server, edit ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	t.Helper()
-	o := &redis.ClusterOptions{ReadTimeout: 10 * time.Second} // the machine may stand still
+	o := &redis.ClusterOptions{ReadTimeout: 10 * time.Second} // the machine may stall
 	for _, s := range servers {
 		o.Addrs = append(o.Addrs, s.Addr)
 	}
@@ -37,7 +37,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 	client := clusterClient(t, servers)
 	storetest.Run(t, func(t *testing.T) store.Store { return storeOn(t, client, nil) })
 
-	// A user with the rights that the package comment lists, for a cluster too.
+	// The user has the rights that the package comment lists. They suffice for a cluster too.
 	for _, server := range servers {
 		user(t, server, "locks", append(rights(t), "+cluster|slots", "+command")...)
 	}
@@ -94,7 +94,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 		}
 	}
 
-	// One that hangs fails its own names, and holds up no other.
+	// A frozen server fails the names that it keeps, and delays no other name.
 	servers[0].Freeze()
 	frozen := make([]bool, len(holds))
 	for i, h := range holds {
@@ -108,7 +108,7 @@ func TestOnAClusterTheWholeContractHolds(t *testing.T) {
 		t.Error("no name was on the frozen server")
 	}
 	within := time.Second
-	until(t, "all on the servers that answer are renewed", func() bool { // those may be slow
+	until(t, "all on the servers that answer are renewed", func() bool { // these servers may be slow
 		ctx, cancel := context.WithTimeout(t.Context(), within)
 		defer cancel()
 		within *= 2

@@ -12,16 +12,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// given is what a Store can be told to be its caller's, in each way in which
-// it can come to be there already.
+// given holds what a Store can report as its caller's own, in each way in which it can be there already.
 type given struct {
-	ask, placed     store.Claim // granted to who asked, and by somebody's release
-	up              store.Hold  // upgraded by somebody's release, by its change 1
+	ask, placed     store.Claim // granted to the ask itself, and by another process's release
+	up              store.Hold  // upgraded by another process's release, by its change 1
 	detached        store.Hold  // renewed under another id
-	reader, blocker store.Hold  // released by somebody: up and placed have what they want
+	reader, blocker store.Hold  // released by another process: then up and placed are granted
 }
 
-// newGiven prepares it on a Store of replicas that confirm.
+// newGiven prepares a given on a Store whose replicas confirm.
 func newGiven(t testing.TB, s *Store) *given {
 	t.Helper()
 	up, reader := mutex("upgraded"), mutex("upgraded")
@@ -41,7 +40,7 @@ func newGiven(t testing.TB, s *Store) *given {
 	return g
 }
 
-// release has somebody who waits for no replica make room.
+// release frees the names by a process that waits for no replica.
 func (g *given) release(t testing.TB, s *Store) {
 	t.Helper()
 	for _, h := range []store.Hold{g.reader, g.blocker} {
@@ -51,7 +50,7 @@ func (g *given) release(t testing.TB, s *Store) {
 	}
 }
 
-// each has f called for each way to be told what is there, by its name.
+// each calls f for each call that reports what is there, with the name of that call.
 func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error)) {
 	change := func(turn int32, weight int64) func(*Store) error {
 		return func(s *Store) error {
@@ -65,7 +64,7 @@ func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error))
 	ask := func(c store.Claim) func(*Store) error {
 		return func(s *Store) error { _, err := s.Ask(t.Context(), c); return err }
 	}
-	f("an ask that a release has granted", ask(g.placed)) // first: until it is asked for it lasts no longer than a position
+	f("an ask that a release has granted", ask(g.placed)) // first: until an ask has returned it, it lasts no longer than a queue position
 	f("an ask that was granted before", ask(g.ask))
 	f("a renewal under another id, done before", func(s *Store) error { return s.Renew(t.Context(), []store.Hold{g.detached})[0].Err })
 	f("an upgrade that a release has granted", change(1, store.Full))
@@ -76,9 +75,8 @@ func (g *given) each(t testing.TB, f func(what string, tell func(*Store) error))
 	f("an upgrade that was granted before", change(3, store.Full))
 }
 
-// Since Redis 7.2 WAIT speaks of what its own connection has written, and
-// passes at once on one that has written nothing. So each answer that gives
-// something is written by who gets it, also if it is there already.
+// Since Redis 7.2 WAIT covers only the writes of its own connection, and returns at once on a connection that has written nothing. So each
+// answer that gives something is also a write on the caller's connection, even if it is there already.
 func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, newCouple(t).primary.Addr, func(o *redis.Options) { o.ReadTimeout = 4 * longAnswer }) // so a replica has that long
@@ -106,9 +104,8 @@ func TestEachAnswerThatGivesSomethingIsWrittenForIt(t *testing.T) {
 	})
 }
 
-// The replica is connected, and hangs: what was written since then is on the
-// primary alone, whoever wrote it. Each is told on a connection that has
-// written nothing yet.
+// The replica is connected but hangs: writes since then are on the primary alone, whoever wrote them. Each answer comes over a connection that
+// has written nothing yet.
 func TestAHungReplicaConfirmsNoGrant(t *testing.T) {
 	t.Parallel()
 	onOne := func(start func(testing.TB, ...string) *testserver.Server) func(*testing.T) (func() redis.UniversalClient, []*testserver.Server) {

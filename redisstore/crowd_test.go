@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What an operation on a name costs the server with few and with many in the
-// queue: microseconds of a script, by its own count, the median of batches.
+// This measures what an operation on a name costs the server with a short and with a long queue: microseconds per script, as the server counts
+// them, the median of batches.
 //
 //	go test -run - -bench Crowd -benchtime 50x ./redisstore
 func BenchmarkCrowd(b *testing.B) {
 	for _, c := range []struct {
 		what      string
 		few, many int
-		weight    int64 // of those in the queue; behind one that holds it all, unless it is 1
+		weight    int64 // of each claim in the queue; unless it is 1, they wait behind a hold of the full weight
 		f         func(b *testing.B, c *crowd)
 	}{
 		{"poll", 10, 1000, store.Full, func(b *testing.B, c *crowd) { c.asks(b) }},
@@ -54,8 +54,7 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
-// scriptTime is how many microseconds the server has spent on scripts, and on how
-// many.
+// scriptTime returns how many microseconds the server has spent on scripts, and how many scripts it has run.
 func scriptTime(b *testing.B, c *redis.Client) (us, calls float64) {
 	b.Helper()
 	info, err := c.Info(b.Context(), "commandstats").Result()
@@ -76,14 +75,14 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// A crowd is a name and those who have it or wait for it.
+// crowd is a name with its holders and waiters.
 type crowd struct {
 	s    *Store
 	name string
-	hold store.Hold // that the others wait for
+	hold store.Hold // the hold for which the others wait
 	all  []store.Claim
-	i    int          // counts what is done
-	has  []store.Hold // of those that were granted
+	i    int          // counts the operations
+	has  []store.Hold // the holds of those that were granted
 }
 
 func gather(b testing.TB, s *Store, name string, n int, weight int64) *crowd {
@@ -103,7 +102,7 @@ func gather(b testing.TB, s *Store, name string, n int, weight int64) *crowd {
 	return c
 }
 
-// step goes through all of the queue, here and there.
+// step visits the whole queue, back and forth.
 func (c *crowd) step() int {
 	c.i++
 	return c.i * 7 % len(c.all)
@@ -125,7 +124,7 @@ func (c *crowd) reads(b testing.TB) {
 	}
 }
 
-// turns gives back and lets the next in, who asks, and comes again behind all.
+// turns releases and so grants the next waiter, which asks. The released one comes again behind all.
 func (c *crowd) turns(b testing.TB) {
 	if err := c.s.Release(b.Context(), c.hold); err != nil {
 		b.Fatal(err)

@@ -11,11 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// syncs are the arguments of a server that syncs what it writes before it answers.
+// syncs are the arguments of a server that syncs its writes to disk before it answers.
 var syncs = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// A grant is told once the disk of the primary and the replica have it: with either
-// missing it is indeterminate.
+// A grant is reported once the primary's disk and the replica have it. If either is missing it is indeterminate.
 func TestADurableStoreNeedsDiskAndReplicas(t *testing.T) {
 	t.Parallel()
 	for name, start := range syncing {
@@ -70,7 +69,7 @@ func TestADurableStoreBehindASentinel(t *testing.T) {
 	}
 }
 
-// Each server of a cluster is asked for the disk, and whether it has one, by itself.
+// Each server of a cluster is asked separately for its disk, and whether it supports that.
 func TestADurableStoreOfACluster(t *testing.T) {
 	t.Parallel()
 	servers := testserver.Redis8Cluster(t, 3, syncs...)
@@ -104,7 +103,7 @@ func TestADurableStoreOfACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		syncs := node.Options().Addr != servers[0].Addr
-		until(t, "the disk is known to have it, or not to", func() bool { // one that syncs may be slow
+		until(t, "the disk is known to have it, or not to", func() bool { // a server that syncs may be slow
 			_, err := s.Ask(t.Context(), c)
 			if err != nil && (store.Definite(err) || !strings.Contains(err.Error(), "disk")) {
 				t.Fatalf("%v, want indeterminate for the disk", err)

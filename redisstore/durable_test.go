@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// durable is a Store of which the server's disk has to confirm what is granted.
+// durable returns a Store whose grants the server's disk has to confirm.
 func durable(t testing.TB, client redis.UniversalClient, replicas int) *Store {
 	t.Helper()
 	s := storeOn(t, client, &Options{Durable: true, Replicas: replicas})
-	s.confirmTime, s.syncTime = longAnswer, longAnswer // as far as the client itself waits: a busy disk takes long
+	s.confirmTime, s.syncTime = longAnswer, longAnswer // as long as the client itself waits: a busy disk takes long
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -47,8 +47,7 @@ func TestADurableStoreSaysWhatARestartLoses(t *testing.T) {
 	}
 }
 
-// A server that cannot say it is told from one that is away, before anything is
-// granted there.
+// The store distinguishes a server that cannot confirm its disk from one that is down, before it grants anything there.
 func TestWhyAServerCannotBeDurable(t *testing.T) {
 	s, err := Open("redis://a?durable=1", nil)
 	if err != nil {
@@ -106,7 +105,7 @@ func TestAnUnsyncedGrantIsIndeterminate(t *testing.T) {
 // The servers that have WAITAOF.
 var syncing = map[string]func(testing.TB, ...string) *testserver.Server{"Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9}
 
-// syncsAsked is how often the server was asked what is on its disk.
+// syncsAsked returns how often the server was asked what is on its disk.
 func syncsAsked(t testing.TB, server *testserver.Server) (n int) {
 	t.Helper()
 	info, err := clientOf(t, server.Addr).Info(t.Context(), "commandstats").Result()
@@ -126,7 +125,7 @@ func TestAnswersOfADurableStoreSurviveARestart(t *testing.T) {
 			s := durable(t, clientOf(t, server.Addr), 0)
 			before := syncsAsked(t, server)
 			h := soonHold(t, s, mutex("n"))
-			if n := syncsAsked(t, server) - before; n < 2 { // a killed process loses nothing that it wrote: this is what a machine would lose
+			if n := syncsAsked(t, server) - before; n < 2 { // killing the process loses nothing that it wrote: a crash of the machine would lose this
 				t.Fatalf("the disk was asked for %d times, want once for the server and once for the grant", n)
 			}
 			server.Kill()
@@ -184,7 +183,7 @@ func TestDurableIsRefusedWhereTheServerCannot(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name == "too old" && !strings.Contains(info, "redis_version:7.0.") && !strings.Contains(info, "redis_version:6.") {
-				return // the one that is installed has WAITAOF
+				return // the installed server has WAITAOF
 			}
 			if _, err := s.Ask(t.Context(), mutex("n")); !errors.Is(err, store.ErrUnsupported) {
 				t.Fatalf("%v, want an ErrUnsupported", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore"
 )
 
-// The client is the one that you have already, and stays yours.
+// The client is one that you have already, and it remains yours.
 func ExampleNew() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -38,10 +38,8 @@ func ExampleNew() {
 	// Output: alone, with a token: true
 }
 
-// On a server with a replica and an append-only file, what was granted is on the disk
-// and at the replica before it is told. So a restart loses none of it. A fail-over is on
-// the list all the same: where there are more replicas, one that has not confirmed can
-// take over.
+// On a server with a replica and an append-only file, a grant is on the disk and at the replica before it is reported. So a restart loses no
+// grant. The list still has a fail-over: with more replicas, one that has not confirmed can take over.
 func ExampleOpen() {
 	s, err := redisstore.Open("redis://10.0.0.1:6379/0?replicas=1&durable=1", nil)
 	if err != nil {
@@ -56,5 +54,5 @@ func ExampleOpen() {
 	// it can forget when it is [wiped fail-over clock step]
 }
 
-// exampleServer is a Redis of the tests' own.
+// exampleServer starts a Redis for the examples.
 func exampleServer() (addr string, stop func()) { return testserver.ExampleRedis() }

@@ -20,8 +20,7 @@ import (
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// holding is what goes on while a server is replaced: names that are held, and
-// one who waits for the first of them.
+// holding is the work that goes on while a server is replaced: names that are held, and a waiter for the first of them.
 type holding struct {
 	t      *testing.T
 	ttl    time.Duration
@@ -46,7 +45,7 @@ func hold(t *testing.T, here, there *holdfast.Locker, ttl time.Duration, names .
 			case err == nil:
 				h.waiter <- l
 				return
-			case !errors.Is(err, holdfast.ErrUnavailable) || time.Since(begun) > patience: // a fail-over may last longer than a call asks
+			case !errors.Is(err, holdfast.ErrUnavailable) || time.Since(begun) > patience: // a fail-over may last longer than a call keeps trying
 				t.Error("the waiter:", err)
 				close(h.waiter)
 				return
@@ -56,8 +55,7 @@ func hold(t *testing.T, here, there *holdfast.Locker, ttl time.Duration, names .
 	return h
 }
 
-// outlive waits until each lease was renewed after at, and then gives back all
-// of them: the waiter is in, with a larger token.
+// outlive waits until each lease was renewed after at, and then releases all of them: the waiter is granted, with a larger token.
 func (h *holding) outlive(at time.Time) {
 	h.t.Helper()
 	until(h.t, "all are renewed by the new server", func() bool {
@@ -97,7 +95,7 @@ func (h *holding) outlive(at time.Time) {
 	}
 }
 
-// queued waits until somebody waits for the name.
+// queued waits until there is a waiter for the name.
 func queued(t testing.TB, s *Store, name string) {
 	t.Helper()
 	until(t, "one waits", func() bool { return len(state(t, s, name).Entries) == 2 })
@@ -138,8 +136,7 @@ func TestAClusterFailOverLosesNoReplicatedLease(t *testing.T) {
 	t.Fatalf("none of the servers is %s", node.Options().Addr)
 }
 
-// A client that may read from replicas still asks none of them: they may not
-// have heard of who holds a name.
+// A client that may read from replicas still sends them nothing: a replica may not have received who holds a name.
 func TestNoReplicaIsAskedAtAnyRoutingOfTheClient(t *testing.T) {
 	t.Parallel()
 	masters, replicas := testserver.RedisCalmClusterWithReplicas(t, 3)
@@ -173,8 +170,7 @@ func TestNoReplicaIsAskedAtAnyRoutingOfTheClient(t *testing.T) {
 	}
 }
 
-// sentinels starts a primary, a replica and three calm Sentinels, and returns
-// the URL behind which they are.
+// sentinels starts a primary, a replica and three patient Sentinels, and returns the URL that leads to them.
 func sentinels(t testing.TB) (c *couple, url string, watching []*testserver.Server) {
 	t.Helper()
 	c = newCouple(t)
@@ -186,7 +182,7 @@ func sentinels(t testing.TB) (c *couple, url string, watching []*testserver.Serv
 	return c, "redis+sentinel://" + strings.Join(hosts, ",") + "/primary", watching
 }
 
-// openAt opens the URL, with patience for a machine that stands still unless it says how long an answer is waited for.
+// openAt opens the URL. Unless the URL sets a read timeout, it waits long enough for a machine that stalls.
 func openAt(t testing.TB, url string) *Store {
 	t.Helper()
 	if !strings.Contains(url, "read_timeout=") {
@@ -213,8 +209,7 @@ func TestTheContractHoldsBehindSentinelWithReplicas(t *testing.T) {
 	})
 }
 
-// The primary is killed under holders and a waiter; later it comes back, as a
-// replica that refuses to write.
+// The primary is killed while there are holders and a waiter. Later it returns as a replica that refuses to write.
 func TestASentinelFailOverLosesNoReplicatedLease(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
@@ -245,19 +240,18 @@ func TestASentinelFailOverLosesNoReplicatedLease(t *testing.T) {
 	}
 }
 
-// The Sentinel that the client has asked before hangs, and the primary is
-// killed: another Sentinel is asked in time.
+// The Sentinel that the client used before hangs, and the primary is killed: the client asks another Sentinel in time.
 func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	c, url, watching := sentinels(t)
-	l := lockerOn(t, openAt(t, url+"?read_timeout=2s"), ttl) // what is waited for of the one that hangs
+	l := lockerOn(t, openAt(t, url+"?read_timeout=2s"), ttl) // bounds the wait for the Sentinel that hangs
 	lease, err := l.Mutex("n").Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	follows(t, c.primary, c.replica)
-	// It listens for news: go-redis subscribes at the one that it asks.
+	// go-redis subscribes at the Sentinel that it asks.
 	asked := 0
 	var clients []*redis.Client
 	for _, s := range watching {
@@ -290,8 +284,7 @@ func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	watching[asked].Thaw()
 }
 
-// The primary changes its place with the replica by an operator's order: all
-// stay alive, and connections to the old one stay open.
+// An operator orders the primary and the replica to swap roles. All servers stay alive, and connections to the old primary stay open.
 func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 	t.Parallel()
 	c, url, watching := sentinels(t)
@@ -312,14 +305,14 @@ func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the replica is the primary", func() bool {
-		// What a busy machine makes it give up it is ordered again, and only then: another order would undo the first.
+		// If a busy machine made it abandon the order, the test repeats the order, and only then: a second order would undo the first.
 		is, err := sentinel.Do(t.Context(), "SENTINEL", "MASTER", "primary").Result()
 		if err != nil {
 			t.Fatal(err)
 		}
 		role, err := replica.Do(t.Context(), "ROLE").Slice()
 		if err == nil && role[0] != "master" && !strings.Contains(fmt.Sprint(is), "failover_in_progress") {
-			_ = tell("SENTINEL", "FAILOVER", "primary") // it may not take it yet
+			_ = tell("SENTINEL", "FAILOVER", "primary") // it may still refuse the order
 		}
 		return err == nil && role[0] == "master"
 	})
@@ -347,17 +340,15 @@ func TestLocksAndNotificationsSurviveAManualFailOver(t *testing.T) {
 	}
 }
 
-// The mailbox stays connected to a primary that was cut off, and comes to the
-// one that has taken its place.
+// The mailbox is still connected to a primary that was cut off, and moves to the primary that replaced it.
 func TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
-	// Two ways to the servers: where messages are sent follows the fail-over,
-	// what was open stays.
+	// There are two paths to the servers: the path for messages follows the fail-over, and the connection that was open stays.
 	front := newProxy(t, c.primary.Addr)
 	s := storeOn(t, clientOf(t, front.addr), nil)
 	defer s.Close()
-	s.pingEvery = 3 * time.Second // a ping is answered in that: it is not for want of an answer
+	s.pingEvery = 3 * time.Second // a ping is answered within that: the mailbox must not reopen just because an answer is late
 	mustHold(t, s, mutex("before"))
 	notifications := make(chan store.Notification, 1000)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
@@ -381,7 +372,7 @@ func TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne(t *testing.T) {
 	}
 	names := 0
 	until(t, "notifications arrive", func() bool {
-		names++ // where a machine that stands still has the mailbox opened again meanwhile, another
+		names++ // a new name each time, as the mailbox may be reopened in between where the machine stalls
 		h, w := mustHold(t, s, mutex(fmt.Sprint("n", names))), mutex(fmt.Sprint("n", names))
 		mustAsk(t, s, w)
 		if err := s.Release(t.Context(), h); err != nil {
@@ -396,13 +387,13 @@ func TestAMailboxAtACutOffPrimaryIsReopenedAtTheNewOne(t *testing.T) {
 	})
 }
 
-// Who waits while no server answers is told so in time, and later gets in.
+// A claim that waits while no server answers is indeterminate in time, and is granted later.
 func TestWhileNoPrimaryAnswersATryIsIndeterminate(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
 	sentinel := testserver.RedisCalmSentinels(t, c.primary, 1)[0]
 	l := lockerOn(t, openAt(t, "redis+sentinel://"+sentinel.Addr+"/primary"), 2*time.Second)
-	sentinel.Kill() // so nobody takes over
+	sentinel.Kill() // so no replica takes over
 	c.primary.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

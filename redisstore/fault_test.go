@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// warmUp opens the connections for single commands and for pipelines, and
-// teaches the server the scripts: then an operation is one exchange.
+// warmUp opens the connections for single commands and for pipelines, and loads the scripts into the server: then an operation is one
+// exchange.
 func warmUp(t testing.TB, s *Store) {
 	t.Helper()
 	h := mustHold(t, s, mutex("warm up"))
@@ -31,7 +31,7 @@ func warmUp(t testing.TB, s *Store) {
 	}
 }
 
-// runs is how many scripts the server has run.
+// runs returns how many scripts the server has run.
 func runs(t testing.TB, c *redis.Client) (n int) {
 	t.Helper()
 	info, err := c.Info(t.Context(), "commandstats").Result()
@@ -74,7 +74,7 @@ func TestWhenAnAnswerIsLostNothingIsSentTwiceAndTheRepeatIsRight(t *testing.T) {
 		c := mutex(fmt.Sprintf("try %v", try))
 		c.Try = try
 		lose("ask", func() error { _, err := s.Ask(t.Context(), c); return err })
-		h := mustHold(t, s, c) // it has been ours all the time
+		h := mustHold(t, s, c) // this process has had it all the time
 		lose("renew", func() error { return s.Renew(t.Context(), []store.Hold{h})[0].Err })
 		if err := s.Renew(t.Context(), []store.Hold{h})[0].Err; err != nil {
 			t.Errorf("the repeated renewal: %v", err)
@@ -140,10 +140,10 @@ func TestAFrozenServerDelaysNoCallBeyondItsContext(t *testing.T) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range claims {
-		claims[i] = mutex(fmt.Sprint("name ", i%100)) // two for each
+		claims[i] = mutex(fmt.Sprint("name ", i%100)) // two claims for each name
 		wg.Go(func() {
 			ctx, cancel := t.Context(), func() {}
-			if i%4 == 0 { // these leave, and nobody is to mind
+			if i%4 == 0 { // these callers leave, and that must affect no other
 				ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
 			}
 			defer cancel()
@@ -165,7 +165,7 @@ func TestAFrozenServerDelaysNoCallBeyondItsContext(t *testing.T) {
 	}
 	server.Thaw()
 
-	// Some asks slip in late. All can be given back by their ids.
+	// Some asks arrive late. All of them can be released by their ids.
 	until(t, "nothing but what was held before is left", func() bool {
 		for _, c := range claims {
 			if err := s.Release(t.Context(), store.Hold{Name: c.Name, ID: c.ID}); err != nil && store.Definite(err) {

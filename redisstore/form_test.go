@@ -16,7 +16,7 @@ import (
 func TestNoTwoNamesHaveOneKeyAndEachIsInItsOwnHashTag(t *testing.T) {
 	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
 	name := rapid.OneOf(
-		rapid.StringMatching(`[%{}257BDabd]{1,12}`), // what the escaping is about
+		rapid.StringMatching(`[%{}257BDabd]{1,12}`), // the characters that escaping treats specially
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 40), func(b []byte) string { return string(b) }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
@@ -28,7 +28,7 @@ func TestNoTwoNamesHaveOneKeyAndEachIsInItsOwnHashTag(t *testing.T) {
 		if !ok || back != a {
 			t.Errorf("%q has the key %q, which is read as %q, %v", a, s.key(a), back, ok)
 		}
-		// As Redis finds the tag: from the first brace to the next that closes.
+		// Redis finds the tag so: from the first opening brace to the next closing one.
 		_, rest, _ := strings.Cut(s.key(a), "{")
 		tag, rest, _ := strings.Cut(rest, "}")
 		if tag == "" || rest != "" {
@@ -42,7 +42,7 @@ func TestNoTwoNamesHaveOneKeyAndEachIsInItsOwnHashTag(t *testing.T) {
 
 func TestOrdinaryNamesCanBeReadInTheirKeys(t *testing.T) {
 	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil)
-	for name, key := range map[string]string{ // fixed for good: another key is another lock
+	for name, key := range map[string]string{ // fixed for good: another key would be another lock
 		"invoice/42":         "holdfast:{invoice/42}",
 		"ein Prozeß: 100 %":  "holdfast:{ein Prozeß: 100 %25}",
 		"{user1}.{cart}":     "holdfast:{%7Buser1%7D.%7Bcart%7D}",
@@ -143,7 +143,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 					t.Errorf("%s changed the value", op)
 				}
 			}
-			// In a list of all it hides nothing else.
+			// A list of all names still has the others.
 			var found, other bool
 			for st, err := range s.List(t.Context(), "") {
 				found = found || st.Name == name && errors.Is(err, want)
@@ -156,7 +156,7 @@ func TestForeignDataIsReportedAndLeftAlone(t *testing.T) {
 	}
 }
 
-// What is damaged in a hash is told by whoever comes to it, who writes nothing.
+// A damaged hash is reported by every operation that reads it, and none of them writes.
 func TestADamagedHashIsReportedAndLeftAlone(t *testing.T) {
 	s := newShared(t)
 	for what, damage := range map[string]func(key string, hold store.Hold) error{
@@ -210,7 +210,7 @@ func TestANameIsRememberedForAsLongAsSaidAfterItsLastEntry(t *testing.T) {
 	}
 }
 
-// remembered looks how long the server keeps names of a Store.
+// remembered checks how long the server keeps names of a Store.
 func remembered(t *testing.T, s *Store, retention time.Duration) {
 	left := func(name string) time.Duration {
 		t.Helper()
@@ -310,7 +310,7 @@ func TestTokensGrowWhenTheClockOfTheServerIsBehind(t *testing.T) {
 func TestPrefixesAreApart(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
-	a := storeOn(t, client, &Options{Prefix: "a*[?\\:"}) // as a pattern it would match more
+	a := storeOn(t, client, &Options{Prefix: "a*[?\\:"}) // used as a pattern it would match more
 	b := storeOn(t, client, &Options{Prefix: "axx?\\:"})
 	ha := mustHold(t, a, mutex("n"))
 	hb := mustHold(t, b, mutex("n"))

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A name becomes a hash and a string again: what is freed stays, in its order, until it is given back or expires.
+// A name becomes a hash and a string again. A freed hold stays, in its order, until it is released or expires.
 func TestFreedHoldsStayInEachFormOfAName(t *testing.T) {
 	t.Parallel()
 	now, sh := time.Now().UnixMicro(), shape{2, 1}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// One of three masters is frozen for more than a TTL. The leases on the other two
-// go on, and so does all once it has thawed. Where leases on a server that is not frozen are lost in that time, too, nothing is told.
+// One of three masters is frozen for more than a TTL. The leases on the other two continue, and after it has thawed all of them do. If leases
+// on a server that is not frozen are lost in that time too, the run proves nothing.
 func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 	t.Parallel()
 	for what, o := range map[string]*Options{"alone": nil, "each asked by WAIT too": {Replicas: 1}} {
@@ -26,14 +26,14 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 			} else {
 				masters, replicas = testserver.RedisCalmClusterWithReplicas(t, 3)
 			}
-			for _, m := range append(replicas, masters...) { // what the cluster itself does about it is no matter here
+			for _, m := range append(replicas, masters...) { // the cluster's own reaction does not matter here
 				for _, setting := range [][2]string{{"cluster-node-timeout", "600000"}, {"cluster-require-full-coverage", "no"}} {
 					if err := clientOf(t, m.Addr).ConfigSet(t.Context(), setting[0], setting[1]).Err(); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
-			client := clusterClient(t, masters, func(o *redis.ClusterOptions) { o.ReadTimeout = 0 }) // which is go-redis's own, as most have it
+			client := clusterClient(t, masters, func(o *redis.ClusterOptions) { o.ReadTimeout = 0 }) // go-redis's default, which most users have
 			s := storeOn(t, client, o)
 			l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: quiet})
 			if err != nil {
@@ -49,7 +49,7 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 			var healthy, frozen, control []*holdfast.Lease
 			for i := range names {
 				if i%12 == 0 {
-					time.Sleep(ttl / 100) // so that they are due at many times, and go in many batches
+					time.Sleep(ttl / 100) // so that they are due at different times, and are sent in many batches
 					lease, err := beside.Mutex(fmt.Sprint("name ", i)).Lock(t.Context())
 					if err != nil {
 						t.Fatal(err)
@@ -99,7 +99,7 @@ func TestAFrozenMasterLosesNoLeaseOnTheOthers(t *testing.T) {
 			masters[1].Thaw()
 			for _, lease := range append(frozen, healthy...) {
 				until(t, lease.Name()+" is given back", func() bool {
-					if !lease.Valid() { // as it was lost, or its release had no answer in time, or came too late
+					if !lease.Valid() { // its lease was lost, or its release got no answer in time, or came too late
 						if lease, err = l.Mutex(lease.Name()).Lock(t.Context()); err != nil {
 							t.Fatal(err)
 						}

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// fill has the server refuse whatever needs memory, until the test says
-// otherwise.
+// fill makes the server refuse whatever needs memory, until the test undoes it.
 func fill(t testing.TB, client *redis.Client, full bool) {
 	t.Helper()
 	most := "0"
@@ -24,7 +23,7 @@ func fill(t testing.TB, client *redis.Client, full bool) {
 	}
 }
 
-// What is held goes on and is given back, in each way, and nothing new gets in.
+// Holds are renewed and released, in each way, and no new claim is granted.
 func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 	t.Parallel()
 	for name, start := range versions {
@@ -32,7 +31,7 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 			t.Parallel()
 			server := start(t)
 			direct := clientOf(t, server.Addr)
-			open, _ := clockedOn(t, user(t, server, "locks", rights(t)...), nil) // or the waiter would lapse, and had no memory to come again
+			open, _ := clockedOn(t, user(t, server, "locks", rights(t)...), nil) // or the waiter would expire, and the server had no memory for it to come again
 			s := open()
 			s.pingEvery = longAnswer // nor is a message missed
 			notifications := make(chan store.Notification, 100)
@@ -51,7 +50,7 @@ func TestOnAFullServerLeasesAreRenewedAndReleased(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			line, tree := []store.Hold{}, []store.Hold{} // one entry less than a hash has, and one
+			line, tree := []store.Hold{}, []store.Hold{} // one entry fewer than a hash has, and one more
 			for i := range usual.fewest + 1 {
 				one := mutex("tree")
 				one.Limit, one.Weight = 1000, 1

@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// Callers leave while the server stands still with their asks in its hands. When
-// it goes on it grants them, and nobody is there to have them: each is given
-// back once it was answered. Nothing is left that only the TTL would end.
+// Callers leave while the server is frozen with their asks. When it continues it grants them, and no caller is left to hold them: the store
+// releases each once it is answered. Nothing is left that only the TTL would end.
 func TestAnAskCanceledOnAFrozenServerLeavesNoEntry(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
@@ -41,9 +40,9 @@ func TestAnAskCanceledOnAFrozenServerLeavesNoEntry(t *testing.T) {
 		}
 		until(t, "all have come, and the first asks are on their way", func() bool { return asked.queued() >= callers-maxExchanges })
 		leave()
-		wg.Wait() // though the server stands still
+		wg.Wait() // though the server is frozen
 		server.Thaw()
-		if err := locks.Close(); err != nil { // it waits for what is under way
+		if err := locks.Close(); err != nil { // it waits for the requests under way
 			t.Errorf("Close: %v", err)
 		}
 		s := storeOn(t, client, nil)

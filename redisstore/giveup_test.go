@@ -9,14 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Of many that wait the first that asks is heard, whoever asked first, in a string
-// and in trees.
+// Of many waiters the request of the first one counts, whichever asked first. That holds for a string and for trees.
 func TestOfManyRequestsToGiveUpTheFirstIsReturned(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
 	now := time.Now().UnixMicro()
 	for _, sh := range []shape{{2, 1}, {3, 2}, usual} {
-		s, err := newStore(client, apart(), func() int64 { return now }, sh) // nobody lapses
+		s, err := newStore(client, apart(), func() int64 { return now }, sh) // no waiter expires
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,13 +54,13 @@ func TestOfManyRequestsToGiveUpTheFirstIsReturned(t *testing.T) {
 	}
 }
 
-// Each of more holders than are read at a time is notified, once, by a waiter and by one of them that upgrades.
+// A waiter, and a holder that upgrades, notify each holder once, though there are more holders than are read at a time.
 func TestEachOfManyHoldersIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, upgrades := range []bool{false, true} {
-		open, _ := clockedOn(t, clientOf(t, testserver.Redis(t).Addr), nil) // the one that waits does not lapse
+		open, _ := clockedOn(t, clientOf(t, testserver.Redis(t).Addr), nil) // the waiter does not expire
 		s := open()
-		s.pingEvery = longAnswer // all messages are of holders
+		s.pingEvery = longAnswer // all messages are for holders
 		var mu sync.Mutex
 		asked := map[store.ID]int{}
 		if err := s.Watch(t.Context(), me, func(n store.Notification) {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// goRedis is why a call can outlast its context.
+// goRedis is the reason that a call can outlast its context.
 const goRedis = "go-redis waits for an answer until its ReadTimeout, whatever the context"
 
 // Connections fall silent and are reset while they are used.
@@ -21,7 +21,7 @@ func TestFaults(t *testing.T) {
 	}})
 }
 
-// The process of a holder is killed: the name is free within its TTL and a second.
+// The process of a holder is killed: the lock is free within its TTL and a second.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{

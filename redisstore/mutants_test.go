@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The store with one thing wrong that only replicas, clusters and fail-overs
-// show fails a test. What the rule itself is comes out in storetest.
+// Each mutant, the store with one thing wrong that only replicas, clusters and fail-overs show, fails a test. Mutants of the rule itself are
+// in storetest.
 func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 	t.Parallel()
 	const (
@@ -63,7 +63,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 		{"an idle name is kept for a day", kept, "redis-name-remembered", mutant.Value("store.TokenRetention + max(c.TTL+c.LockDelay, c.MinHold) + time.Millisecond")},
 		{"nobody looks who has taken over", "TestAClusterFailOverLosesNoReplicatedLease", "redis-fail-over-looked-for", mutant.Delete()},
 		{"what is sent together is linked to nobody", "TestPipelinedRequestsAreLinkedToTheirCallers", "redis-joined-in-no-trace", mutant.Line("l.s.exchange(ctx, commands)\n_ = callers")},
-		// Of the scripts.
+		// From here on the mutants are of the scripts.
 		{"what is there already is given unwritten", written, "redis-give-writes", mutant.Delete()},
 		{"who may not publish cannot lock", "TestWithoutTheRightToPublishEveryPromiseIsKept", "redis-denied-publish", mutant.Line("redis.call('PUBLISH', channel, e.token .. ' ' .. e.id .. ' ' .. KEYS[1])")},
 		{"an upgrade that is there is given unwritten", written, "redis-change-gives", mutant.Line("return done('G' .. told(e))")},
@@ -115,7 +115,7 @@ func TestTheTestsCatchEachMutantOfTheFleet(t *testing.T) {
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=8s", "HOLDFAST_TEST_SEED=5")
 }
 
-// The sessions with one thing wrong fail a test.
+// Each mutant, the sessions with one thing wrong, fails a test.
 func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 	t.Parallel()
 	const (
@@ -189,6 +189,6 @@ func TestTheTestsCatchEachMutantOfTheSessions(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "redisstore", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
-	// The long runs are of one seed: there are others in which a few of these are not met.
+	// The long runs use one fixed seed: some other seeds do not reach a few of these mutants.
 	mutant.Catch(t, all, "HOLDFAST_TEST_PATIENCE=8s", "HOLDFAST_TEST_SEED=5")
 }

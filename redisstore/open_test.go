@@ -20,7 +20,7 @@ func TestNoErrorShowsThePassword(t *testing.T) {
 	dead := testserver.Redis(t)
 	dead.Kill()
 
-	// A password as people paste it, and as it should be.
+	// One password is as people paste it, and the other as it should be.
 	escaped := strings.NewReplacer("/", "%2F", ":", "%3A", "@", "%40", "%", "%25", "{", "%7B", "}", "%7D").Replace(secret)
 	parts := []string{secret, escaped, "s3cret", "p4ss", "w:rd"}
 	none := func(what string, err error, want error) {
@@ -106,7 +106,7 @@ func TestANilClientAndARingAreRefused(t *testing.T) {
 }
 
 func TestBadInputIsRefusedBeforeAnythingIsSent(t *testing.T) {
-	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil) // nobody is there
+	s := storeOn(t, clientOf(t, "127.0.0.1:1"), nil) // no server is there
 	defer s.Close()
 	for what, edit := range map[string]func(*store.Claim){
 		"no name":             func(c *store.Claim) { c.Name = "" },

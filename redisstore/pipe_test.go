@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A counter is a hook that counts the exchanges of scripts.
+// counter is a hook that counts the exchanges of scripts.
 type counter struct {
 	mu                                 sync.Mutex
-	now, most                          int // under way at a time
+	now, most                          int // under way at the same time
 	exchanges, commands, inOneExchange int
 }
 
 func (c *counter) count(cmds []redis.Cmder) (leave func()) {
-	if name := cmds[0].Name(); name != "evalsha" && name != "eval" { // the client greets the server
+	if name := cmds[0].Name(); name != "evalsha" && name != "eval" { // the client also sends its greeting
 		return func() {}
 	}
 	c.mu.Lock()
@@ -54,7 +54,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// flying and queued count where there is one server.
+// flying and queued read the counts, for a store with one server.
 func (s *Store) flying() int { s.one.mu.Lock(); defer s.one.mu.Unlock(); return s.one.flying }
 
 func (s *Store) queued() int { s.one.mu.Lock(); defer s.one.mu.Unlock(); return len(s.one.waiting) }
@@ -128,7 +128,7 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 	var started, left, all sync.WaitGroup
 	for i := range errs {
 		ctx, group := t.Context(), &all
-		if i%2 == 1 && i > 2 { // not the two that are on their way
+		if i%2 == 1 && i > 2 { // not the two that are under way
 			ctx, group = gone, &left
 		}
 		started.Add(1)
@@ -151,7 +151,7 @@ func TestOneCallersEndDisturbsNoOther(t *testing.T) {
 			if !errors.Is(err, context.Canceled) || !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("caller %d left: %v", i, err)
 			}
-			// What was still waiting to be sent has not been.
+			// Requests that were still queued have not been sent.
 			if n := len(state(t, s, fmt.Sprint(i)).Entries); n > 0 {
 				t.Errorf("caller %d left %d entries", i, n)
 			}

@@ -8,15 +8,15 @@ import (
 	"testing"
 )
 
-// A proxy stands between a client and a server and cuts connections.
+// proxy stands between a client and a server and cuts connections.
 type proxy struct {
-	addr   string // to be connected to
+	addr   string // the address to connect to
 	server string
 
-	accepted atomic.Int32 // connections
+	accepted atomic.Int32 // number of connections
 
 	mu    sync.Mutex
-	drop  int // so many next answers do not arrive: the connection is cut instead
+	drop  int // this many of the next answers do not arrive: the connection is cut instead
 	conns map[net.Conn]bool
 }
 
@@ -46,8 +46,7 @@ func newProxy(t testing.TB, server string) *proxy {
 	return p
 }
 
-// dropAnswers cuts the connection of each of the next n answers, in place of
-// the answer: the server has run the command, the client does not know.
+// dropAnswers cuts the connection in place of each of the next n answers: the server has run the command, and the client does not know.
 func (p *proxy) dropAnswers(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +62,7 @@ func (p *proxy) cut() {
 	}
 }
 
-// lead has new connections go to another server.
+// lead sends new connections to another server.
 func (p *proxy) lead(server string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,23 +19,23 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logging.Disable()               // the driver writes each attempt to connect, into the output of any test
-	flag.Set("test.parallel", "16") // most of them wait most of the time
-	// The driver's own, which ends within a second of its pool.
+	logging.Disable()               // the driver logs each attempt to connect, into the output of any test
+	flag.Set("test.parallel", "16") // most tests wait most of the time
+	// This is a goroutine of the driver. It ends within a second of its pool.
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// versions are servers that differ in what they answer to scripts.
+// versions are servers whose answers to scripts differ.
 var versions = map[string]func(testing.TB, ...string) *testserver.Server{
 	"Redis":    testserver.Redis7,
 	"Redis 8":  testserver.Redis8,
 	"Valkey 9": testserver.Valkey9,
 }
 
-// clientOf returns a client of the server at addr, closed when the test ends.
+// clientOf returns a client of the server at addr. The test closes it at its end.
 func clientOf(t testing.TB, addr string, edit ...func(*redis.Options)) *redis.Client {
 	t.Helper()
-	o := &redis.Options{Addr: addr, ReadTimeout: time.Minute, DialTimeout: time.Minute} // the machine may stand still
+	o := &redis.Options{Addr: addr, ReadTimeout: time.Minute, DialTimeout: time.Minute} // the machine may stall
 	for _, f := range edit {
 		f(o)
 	}
@@ -53,13 +53,13 @@ func storeOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	return s
 }
 
-// apart is a prefix that nobody else uses.
+// apart sets a prefix that nobody else uses.
 func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + ":"} }
 
-// hasty is a client that gives up a server which hangs.
+// hasty makes a client give up early on a server that hangs.
 func hasty(o *redis.Options) { o.ReadTimeout = 500 * time.Millisecond }
 
-// newShared returns a Store on the shared server, closed when the test ends.
+// newShared returns a Store on the shared server. The test closes it at its end.
 func newShared(t testing.TB) *Store {
 	t.Helper()
 	s := storeOn(t, clientOf(t, testserver.SharedRedis(t)), apart())
@@ -67,26 +67,26 @@ func newShared(t testing.TB) *Store {
 	return s
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for a condition that must come true.
 var patience = testwait.Patience
 
-// longAnswer is how long what is tested waits for an answer of a server that stands still.
+// longAnswer is how long the code under test waits for an answer of a server that stalls.
 var longAnswer = min(patience, 30*time.Second)
 
-// slack is by how much a time that was to last for an hour or more may have passed meanwhile.
+// slack is how far a time of an hour or more may be off because time passes during the test.
 const slack = 30 * time.Second
 
-// until waits for what must happen.
+// until waits for a condition that must come true.
 var until = testwait.Until
 
 var me = store.NewProcess()
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of a whole name that may wait.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, state = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
-// The whole contract, by a user with the rights that are listed.
+// This runs the whole contract, as a user with the rights that the package comment lists.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
@@ -99,7 +99,7 @@ func TestStore(t *testing.T) {
 			t.Errorf("Check: %s: %q", f.About, f.Text())
 		}
 	}
-	// The driver tries to introduce itself and goes on without.
+	// The driver tries to set its name and version, is denied, and goes on.
 	for _, d := range denials(t, server) {
 		if !strings.HasPrefix(d, "command client|") {
 			t.Errorf("the server refused: %s", d)
@@ -109,8 +109,8 @@ func TestStore(t *testing.T) {
 
 func TestDifferential(t *testing.T) {
 	t.Parallel()
-	// Trees that are high with few entries; those of users, with few entries too; and
-	// what users have, which are strings here, without sessions and with them.
+	// The shapes: high trees with few entries; the usual trees, also with few entries; and the usual names, which are strings here, without
+	// and with sessions.
 	for _, c := range []struct {
 		shape
 		fewest int

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A couple is a primary and a replica that follows it.
+// couple is a primary and its replica.
 type couple struct{ primary, replica *testserver.Server }
 
 func newCouple(t testing.TB) *couple {
@@ -25,17 +25,17 @@ func newCouple(t testing.TB) *couple {
 	return coupleOf(t, testserver.Redis)
 }
 
-// coupleOf is newCouple of another version of the server.
+// coupleOf is newCouple for another version of the server.
 func coupleOf(t testing.TB, start func(testing.TB, ...string) *testserver.Server) *couple {
 	t.Helper()
 	primary := start(t, "--repl-diskless-sync-delay", "0")
 	return &couple{primary, testserver.RedisReplica(t, primary)}
 }
 
-// cut keeps from the replica what is written from now on.
+// cut stops replication: the replica gets nothing that is written from now on.
 func (c *couple) cut(t testing.TB) {
 	t.Helper()
-	c.follow(t, "nobody", "wrong") // or it would be back at once
+	c.follow(t, "nobody", "wrong") // otherwise it would reconnect at once
 	primary := clientOf(t, c.primary.Addr)
 	if err := primary.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err(); err != nil {
 		t.Fatal(err)
@@ -46,15 +46,14 @@ func (c *couple) cut(t testing.TB) {
 	})
 }
 
-// mend lets the replica follow again.
+// mend resumes replication.
 func (c *couple) mend(t testing.TB) {
 	t.Helper()
 	c.follow(t, "", "")
 }
 
-// follow is as whom the replica comes to the primary from now on. Refused as
-// somebody it tries again each second; one that may come, and may not follow,
-// tries without a pause.
+// follow sets the user as which the replica connects to the primary from now on. If its login is refused it retries each second. If it may log
+// in but not replicate, it retries without a pause.
 func (c *couple) follow(t testing.TB, user, password string) {
 	t.Helper()
 	if err := clientOf(t, c.replica.Addr).Do(t.Context(), "CONFIG", "SET", "masteruser", user, "masterauth", password).Err(); err != nil {
@@ -62,7 +61,7 @@ func (c *couple) follow(t testing.TB, user, password string) {
 	}
 }
 
-// promote ends the primary and has the replica take its place.
+// promote stops the primary and promotes the replica.
 func (c *couple) promote(t testing.TB) {
 	t.Helper()
 	c.primary.Kill()
@@ -71,8 +70,7 @@ func (c *couple) promote(t testing.TB) {
 	}
 }
 
-// follows waits until the replica has all that the primary has by now. What comes
-// meanwhile is not waited for: with Sentinels there is always some.
+// follows waits until the replica has all that the primary has now. It does not wait for later writes: with Sentinels there are always some.
 func follows(t testing.TB, primary, replica *testserver.Server) {
 	t.Helper()
 	from, to := clientOf(t, primary.Addr), clientOf(t, replica.Addr)
@@ -96,8 +94,8 @@ func follows(t testing.TB, primary, replica *testserver.Server) {
 	})
 }
 
-// What the package comment says that asynchronous replication can lose, and
-// what it cannot: two can hold a name, and the second has the larger token.
+// This shows what the package comment says that asynchronous replication can lose, and what it cannot: two processes can hold a name, and the
+// second has the larger token.
 func TestAnUnreplicatedGrantCanBeGrantedAgainWithALargerToken(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
@@ -126,8 +124,8 @@ func TestAnUnreplicatedGrantCanBeGrantedAgainWithALargerToken(t *testing.T) {
 	if a.Token <= first.Token {
 		t.Errorf("the second holder has token %d, the first had %d", a.Token, first.Token)
 	}
-	// The first has not been told, and was promised a minute. It learns it by
-	// its next renewal; what was replicated is not touched.
+	// The first holder does not know yet, and was promised a minute. It learns of the loss by its next renewal; replicated holds are
+	// unaffected.
 	r := s.Renew(t.Context(), []store.Hold{first, kept})
 	if !errors.Is(r[0].Err, store.ErrLost) {
 		t.Errorf("renewal by the first: %v, want lost", r[0].Err)
@@ -137,8 +135,7 @@ func TestAnUnreplicatedGrantCanBeGrantedAgainWithALargerToken(t *testing.T) {
 	}
 }
 
-// The token goes down across a fail-over only if the name's record is lost and
-// the new server's clock is behind as well.
+// A fail-over makes the token smaller only if the name's record is lost and the new server's clock is behind as well.
 func TestATokenDropsOnlyIfTheRecordIsLostAndTheClockBehind(t *testing.T) {
 	t.Parallel()
 	const hour = int64(time.Hour / time.Microsecond)
@@ -183,16 +180,16 @@ func TestATokenDropsOnlyIfTheRecordIsLostAndTheClockBehind(t *testing.T) {
 	}
 }
 
-// confirmed is a Store that asks for n replicas.
+// confirmed returns a Store that requires n replicas.
 func confirmed(t testing.TB, client redis.UniversalClient, n int) *Store {
 	t.Helper()
 	s := storeOn(t, client, &Options{Replicas: n})
-	s.confirmTime = longAnswer // as far as the client itself waits: a busy replica takes long
+	s.confirmTime = longAnswer // as long as the client itself waits: a busy replica takes long
 	t.Cleanup(func() { s.Close() })
 	return s
 }
 
-// soonHold asks until replicas have confirmed it, which may be busy.
+// soonHold repeats the ask until the replicas have confirmed it. They may be busy.
 func soonHold(t testing.TB, s *Store, c store.Claim) store.Hold {
 	t.Helper()
 	var h store.Hold
@@ -233,7 +230,7 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 	})
 
 	c.cut(t)
-	s.confirmTime = 100 * time.Millisecond // nobody does, however long it is
+	s.confirmTime = 100 * time.Millisecond // no replica will confirm, however long this is
 	c1, c2 := mutex("one"), mutex("two")
 	c2.Try = true
 	for _, claim := range []store.Claim{c1, c2} {
@@ -249,7 +246,7 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 	_, err := s.Change(t.Context(), up, 1, store.Full)
 	indeterminate(t, "an upgrade", err)
 
-	// What gives nothing to who asks is told as ever, and so is what is lost.
+	// Answers that give the caller nothing are returned as usual, and so are losses.
 	if a, err := s.Ask(t.Context(), waits); err != nil || a.Granted {
 		t.Errorf("a refusal: %+v, %v", a, err)
 	}
@@ -270,7 +267,7 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 	_, err = s.Ask(t.Context(), waits)
 	indeterminate(t, "the ask of one whom the release has let in", err)
 
-	// A replica of the right number is one, and not two.
+	// One replica that confirms counts as one, not as two.
 	more := confirmed(t, clientOf(t, c.primary.Addr), 2)
 	c.mend(t)
 	until(t, "the replica is back, and confirms", func() bool {
@@ -287,7 +284,7 @@ func TestAGrantWithTooFewReplicasIsNotReported(t *testing.T) {
 	}
 }
 
-// It is connected still, and has confirmed what was written before.
+// The replica is still connected, and has confirmed earlier writes.
 func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
@@ -305,7 +302,7 @@ func TestAReplicaThatHangsConfirmsNothing(t *testing.T) {
 	})
 }
 
-// A notification that carried the grant would tell of what no replica may have.
+// A notification that carried the grant would report a grant that no replica may have.
 func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
@@ -335,8 +332,7 @@ func TestANotificationCarriesNoGrantWhereReplicasMustConfirm(t *testing.T) {
 	}
 }
 
-// A primary that has come back, and has not been told yet that another took its
-// place, has no replica: it tells nobody that they hold anything.
+// A primary that has restarted, and does not know yet that it was replaced, has no replica: it confirms no hold to anybody.
 func TestAPrimaryWithoutReplicasGrantsNothingThatNeedsThem(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
@@ -355,15 +351,15 @@ func TestAPrimaryWithoutReplicasGrantsNothingThatNeedsThem(t *testing.T) {
 		addr, err := watcher.GetMasterAddrByName(t.Context(), "primary").Result()
 		return err == nil && net.JoinHostPort(addr[0], addr[1]) == c.replica.Addr
 	})
-	sentinel.Kill() // or it would be told
+	sentinel.Kill() // or it would tell the old primary
 	c.primary.Restart()
 	stale := confirmed(t, clientOf(t, c.primary.Addr), 1)
 	_, err = stale.Ask(t.Context(), mutex("n"))
 	indeterminate(t, "an ask of the stale primary", err)
 	careless := confirmed(t, clientOf(t, c.primary.Addr), 0)
-	mustHold(t, careless, mutex("m")) // this is what the option is against
+	mustHold(t, careless, mutex("m")) // the option exists to prevent this
 
-	// It learns that it is a replica now, and refuses to write.
+	// The old primary now learns that it is a replica, and refuses to write.
 	sentinel.Restart()
 	old := clientOf(t, c.primary.Addr)
 	until(t, "the old primary follows the new one", func() bool {
@@ -379,7 +375,7 @@ func TestAPrimaryWithoutReplicasGrantsNothingThatNeedsThem(t *testing.T) {
 	})
 }
 
-// The bound of the waiting for replicas keeps below the client's own.
+// The wait for replicas must end before the client's own timeout.
 func TestTheWaitForReplicasEndsBeforeTheClientGivesUp(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)

@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A resharder moves slots from server to server of a cluster, as redis-cli
-// --cluster reshard does.
+// resharder moves slots between the servers of a cluster, as redis-cli --cluster reshard does.
 type resharder struct {
 	t       testing.TB
 	servers []*testserver.Server
@@ -46,7 +45,7 @@ func (r *resharder) do(c *redis.Client, args ...any) any {
 	return v
 }
 
-// owner is the server that has the slot, once they agree.
+// owner returns the server that has the slot, once all servers agree.
 func (r *resharder) owner(slot int64) (owner int) {
 	r.t.Helper()
 	until(r.t, fmt.Sprint("a server has slot ", slot), func() (found bool) {
@@ -67,7 +66,7 @@ func (r *resharder) claims(slot int64) (owner int, found bool) {
 				from, to, isRange := strings.Cut(w, "-")
 				a, err := strconv.ParseInt(from, 10, 64)
 				if err != nil {
-					continue // on its way
+					continue // being moved
 				}
 				b := a
 				if isRange {
@@ -82,8 +81,7 @@ func (r *resharder) claims(slot int64) (owner int, found bool) {
 	return 0, false
 }
 
-// move moves the slot to another server. halfway is called when its keys are
-// there already, and it is still said to be where it was.
+// move moves the slot to another server. It calls halfway when the keys have been moved, and the servers still report the old owner.
 func (r *resharder) move(slot int64, to int, halfway func()) {
 	r.t.Helper()
 	from := r.owner(slot)
@@ -121,8 +119,7 @@ func (r *resharder) settle() {
 	})
 }
 
-// redirects is how often the servers have sent somebody to another, for a slot
-// that has moved and for one on its way.
+// redirects returns how often the servers have redirected a request, for a slot that has moved and for one that is being moved.
 func (r *resharder) redirects() (moved, ask int) {
 	for _, c := range r.clients {
 		for line := range strings.Lines(r.do(c, "INFO", "errorstats").(string)) {
@@ -147,9 +144,8 @@ func slotOf(t testing.TB, client *redis.ClusterClient, key string) int64 {
 	return slot
 }
 
-// Slots are moved to and fro under names that are held all the time, under
-// others that two crowds pass on to each other, and under waiters. Nobody loses
-// what is theirs, and never are two inside. One of the two has replicas confirm.
+// Slots are moved back and forth under names that are held all the time, under names that two crowds pass on, and under waiters. Nobody loses
+// its lock, and there are never two holders. One of the two stores requires replicas to confirm.
 func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 	t.Parallel()
 	const names, rounds, ttl = 6, 3, time.Minute
@@ -158,7 +154,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 	var lockers []*holdfast.Locker
 	for replicas := range 2 {
 		s := storeOn(t, clusterClient(t, masters), &Options{Replicas: replicas})
-		s.confirmTime = longAnswer // as far as the client waits: they may be busy
+		s.confirmTime = longAnswer // as long as the client waits: replicas may be busy
 		lockers = append(lockers, lockerOn(t, s, ttl))
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -179,7 +175,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 
 	var crowd, waiters sync.WaitGroup
 	var inside [names]atomic.Int64
-	var newest [names]int64 // guarded by the names, as the race detector sees
+	var newest [names]int64 // guarded by the names' locks, as the race detector verifies
 	var turns atomic.Int64
 	enough := make(chan struct{})
 	for i := range names {
@@ -226,7 +222,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 
 	r := newResharder(t, masters)
 	for round := range rounds {
-		// All to one server at a time: two that took slots at once would quarrel.
+		// All slots move to one server at a time: two servers that took slots at once would conflict.
 		r.settle()
 		for _, slot := range slots {
 			before := turns.Load()
@@ -272,8 +268,7 @@ func TestNamesThatMoveToAnotherServerAreNeitherLostNorHeldTwice(t *testing.T) {
 	}
 }
 
-// A node leaves its cluster in good order, and so goes on answering those who
-// are connected to it. The mailbox that is open there hears nothing any more.
+// A node leaves its cluster properly, and still answers those who are connected to it. A mailbox that is open there receives nothing any more.
 func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 	t.Parallel()
 	masters := testserver.RedisCluster(t, 3)
@@ -342,8 +337,7 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 		}
 	})
 
-	// One that dies takes its part of the names with it. Notifications of the others
-	// still arrive.
+	// A server that dies takes its share of the names with it. Notifications for the other names still arrive.
 	for len(notifications) > 0 {
 		<-notifications
 	}
@@ -351,7 +345,7 @@ func TestAMailboxAtALeavingClusterServerIsReopenedElsewhere(t *testing.T) {
 	reported("after the server died")
 }
 
-// lockerOn is a locker on the store that renews often, closed when the test ends.
+// lockerOn returns a locker on the store that renews often. The test closes it at its end.
 func lockerOn(t testing.TB, s *Store, ttl time.Duration) *holdfast.Locker {
 	t.Helper()
 	l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, RenewEvery: min(ttl/3, time.Second), Logger: quiet})

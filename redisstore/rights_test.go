@@ -18,7 +18,7 @@ import (
 
 const secret = "p4ss/w:rd@%{}s3cret"
 
-// rights are those that the package comment lists, in its words.
+// rights returns those that the package comment lists, in its words.
 func rights(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile("redisstore.go")
@@ -39,7 +39,7 @@ func rights(t *testing.T) []string {
 	return all
 }
 
-// user makes a user with these rights and returns a client of theirs.
+// user creates a user with these rights and returns a client that logs in as that user.
 func user(t *testing.T, server *testserver.Server, name string, rights ...string) *redis.Client {
 	t.Helper()
 	args := []any{"ACL", "SETUSER", name, "reset", "on", ">" + secret}
@@ -52,7 +52,7 @@ func user(t *testing.T, server *testserver.Server, name string, rights ...string
 	return clientOf(t, server.Addr, func(o *redis.Options) { o.Username, o.Password = name, secret })
 }
 
-// denials are the commands that the server refused somebody, by its log.
+// denials returns the commands that the server refused to anybody, from its log.
 func denials(t *testing.T, server *testserver.Server) (all []string) {
 	t.Helper()
 	log, err := clientOf(t, server.Addr).ACLLog(t.Context(), 100).Result()
@@ -101,7 +101,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 		}
 	}
 	many, whole := mutex("of many"), storeOn(t, clientOf(t, server.Addr), nil)
-	many.Limit, many.Weight, many.TTL = 1000, 1, time.Hour // holds, as positions end if the machine stands still
+	many.Limit, many.Weight, many.TTL = 1000, 1, time.Hour // only holds, as queue positions expire if the machine stalls
 	for range usual.fewest + 1 {
 		many.ID = me.NewID()
 		mustAsk(t, whole, many)
@@ -125,7 +125,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 			if i < 0 {
 				t.Fatalf("it is not listed: %q", all)
 			}
-			// A server that has the scripts needs no EVAL.
+			// If the server already has the scripts, no EVAL is needed.
 			if err := clientOf(t, server.Addr).ScriptFlush(t.Context()).Err(); err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +140,7 @@ func eachRightIsNeeded(t *testing.T, server *testserver.Server) {
 	}
 }
 
-// A mute is a store that notifies nobody, as its user may not publish.
+// mute is a store that sends no notifications, as its user may not publish.
 type mute struct {
 	store.Store
 	store.Inspector
@@ -148,7 +148,7 @@ type mute struct {
 	store.Checker
 }
 
-// The whole contract, where waiters poll.
+// This runs the whole contract with waiters that poll.
 func TestWithoutTheRightToPublishEveryPromiseIsKept(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)

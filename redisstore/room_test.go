@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The scripts look who is next only if something came free since the last time.
-// Chance seldom brings about the ways that are no end of an entry.
+// The scripts look for the next waiter only if something came free since the last time. Random runs seldom free anything other than by the end
+// of an entry.
 func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Redis(t).Addr)
@@ -33,7 +33,7 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 			c.Weight = weight
 			return c
 		}
-		// An upgradeable hold, pending if a reader is beside it, and a reader who waits.
+		// begin returns an upgradeable hold, with a pending upgrade if a reader is beside it, and a reader that waits.
 		begin := func(name string, beside bool) (u store.Hold, waits store.Claim) {
 			t.Helper()
 			c := claim(name, store.Upgradeable)
@@ -71,7 +71,7 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 		granted("a pending upgrade that is broken", waits)
 
 		_, waits = begin("outlived", true)
-		now += 6_000_000 // it has expired, and is in the way for its delay
+		now += 6_000_000 // it has expired, and blocks for its lock delay
 		granted("a pending upgrade that its hold outlived", waits)
 
 		short := mutex(fmt.Sprint("poll", sh))
@@ -79,7 +79,7 @@ func TestSlotsFreedWithoutAnEndAreGranted(t *testing.T) {
 		h, waits := mustHold(t, s, short), mutex(short.Name)
 		mustAsk(t, s, waits)
 		now += 2_000_000
-		for range 2 { // a poll writes nothing, so the second is told the same
+		for range 2 { // a poll writes nothing, so the second one returns the same
 			a, err := s.Poll(t.Context(), waits)
 			if err != nil || !a.Granted || a.Token != 0 || a.N != 0 || a.Last != h.Token {
 				t.Errorf("%v: a poll tells of a grant to come: %+v, %v", sh, a, err)

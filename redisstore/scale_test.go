@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lockerOn returns a locker with a client of its own, whose round trips are counted.
+// lockerOn returns a locker with a client of its own, and a counter of its round trips.
 func lockerOn(t *testing.T, addr string, o holdfast.Options) (*holdfast.Locker, *roundTrips) {
 	t.Helper()
 	rdb, trips := redis.NewClient(&redis.Options{Addr: addr}), new(roundTrips)
@@ -44,7 +44,7 @@ func lockerOn(t *testing.T, addr string, o holdfast.Options) (*holdfast.Locker, 
 	return l, trips
 }
 
-// each runs f for 0 to n-1 on some goroutines.
+// each runs f for 0 to n-1 on several goroutines.
 func each(t *testing.T, n int, f func(i int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -74,8 +74,7 @@ func take(t *testing.T, l *holdfast.Locker, n int) []*holdfast.Lease {
 	return leases
 }
 
-// answered locks the name of that number. A server that has just begun, or a machine with much
-// else to do, gives no answer at first.
+// answered locks the name of that number. It retries, as a server that has just started, or a busy machine, may not answer at first.
 func answered(ctx context.Context, l *holdfast.Locker, i int) (*holdfast.Lease, error) {
 	for begun := time.Now(); ; {
 		lease, err := l.Mutex(fmt.Sprint("scale/", i)).Lock(ctx)
@@ -85,17 +84,15 @@ func answered(ctx context.Context, l *holdfast.Locker, i int) (*holdfast.Lease, 
 	}
 }
 
-// Ten thousand leases outlive a server that stands still for longer than any of
-// them is from its next renewal. One that stands still for longer than the TTL
-// costs all of them, each at its deadline, and none for another: how soon it is
-// told is for the bench to say, as under the race detector, on a busy machine,
-// ten thousand goroutines take their time.
+// Ten thousand leases survive a server that is frozen for longer than the time to the next renewal of any of them. If it is frozen for longer
+// than the TTL all leases are lost, each at its deadline, and none because of another. The bench measures how soon the loss is reported: under
+// the race detector, on a busy machine, ten thousand goroutines take their time.
 func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it holds ten thousand leases for more than a minute")
 	}
 	t.Parallel()
-	const n, ttl, every = 10_000, 10 * time.Minute, 8 * time.Second // a busy machine takes its time for so many
+	const n, ttl, every = 10_000, 10 * time.Minute, 8 * time.Second // a busy machine takes long for so many
 	server := testserver.Redis(t)
 	here, _ := lockerOn(t, server.Addr, holdfast.Options{TTL: ttl, RenewEvery: every})
 	leases := take(t, here, n)
@@ -117,11 +114,11 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 
 	each(t, n, released(leases))
 	here, _ = lockerOn(t, server.Addr, holdfast.Options{TTL: 4 * every, RenewEvery: every})
-	leases = take(t, here, n) // some of them may be over already
+	leases = take(t, here, n) // some of them may have expired already
 
 	server.Freeze()
 	defer server.Thaw()
-	time.Sleep(every) // what was answered before has been read: no deadline moves any more
+	time.Sleep(every) // all earlier answers have been read: no deadline moves any more
 	var late struct {
 		latest, earliest atomic.Int64
 		wg               sync.WaitGroup
@@ -145,19 +142,18 @@ func TestScale_TenThousandLeasesWhileTheServerStandsStill(t *testing.T) {
 			t.Fatalf("%s is valid still", l.Name())
 		}
 	}
-	if early := time.Duration(late.earliest.Load()); early > time.Millisecond { // Deadline has another clock
+	if early := time.Duration(late.earliest.Load()); early > time.Millisecond { // Deadline uses another clock
 		t.Errorf("a lease was lost %v before its deadline", early)
 	}
 	latest := time.Duration(late.latest.Load())
 	t.Logf("the latest loss came %v after its deadline", latest)
-	if latest > time.Minute { // ten thousand that waited for something each would be later
+	if latest > time.Minute { // if each of ten thousand waited for something, the last would be later
 		t.Errorf("a loss came %v after its deadline", latest)
 	}
 }
 
-// Ten thousand leases, once each has been renewed, are renewed by a few writes. The engine has the
-// same of them renewed together each time. Where an answer was late it has some of them written anew, and then it is so
-// again: a round with such an answer does not count.
+// Ten thousand leases, once each has been renewed, are renewed by a few writes. The engine renews the same leases together each time. After a
+// late answer it writes some of them again, and then the few writes return: a round with such an answer does not count.
 func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it holds ten thousand leases for half a minute")
@@ -197,7 +193,7 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 		for _, name := range []string{"evalsha", "set", "mget"} {
 			calls := after[name] - before[name]
 			t.Logf("round %d, %s: %d", round, name, calls)
-			few = few && calls <= n/100 // twenty, and as many again if one call was in two rounds
+			few = few && calls <= n/100 // twenty, and twice that if one call was in two rounds
 		}
 		if few {
 			break
@@ -209,11 +205,11 @@ func TestScale_TenThousandLeasesAreRenewedByAFewWrites(t *testing.T) {
 			t.Fatalf("%d leases are renewed by so many, and not by a few", n)
 		}
 	}
-	// By themselves, as Close gives up after a few seconds. A busy machine may not hear of some.
+	// Release them here, as Close gives up after a few seconds. On a busy machine some releases may get no answer.
 	each(t, n, released(leases))
 }
 
-// released releases one, or does not hear whether it has.
+// released releases one lease, and accepts that the release gets no answer.
 func released(leases []*holdfast.Lease) func(i int) error {
 	return func(i int) error {
 		if err := leases[i].Release(); !errors.Is(err, holdfast.ErrUnavailable) {
@@ -229,10 +225,9 @@ func raise(v *atomic.Int64, n int64) {
 	}
 }
 
-// A thousand waiters for as many names that are held elsewhere share one
-// subscription, and ask for their positions a third of the positions' time after the
-// last time, or a tenth of that sooner to ask with others, many in one batch. Nothing else is sent. An answer that is
-// late has a waiter ask again, and a machine that stands still has it ask late: such a time does not count.
+// A thousand waiters for as many names that are held elsewhere share one subscription. Each asks again for its position a third of the
+// position's time after the last ask, or up to a tenth of that sooner to share a batch with others. Nothing else is sent. After a late answer
+// a waiter asks again, and a machine that stalls makes it ask late: such a period does not count.
 func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 	t.Parallel()
 	const n, third = 1000, store.MaxPositionTTL / 3
@@ -273,9 +268,9 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 		t.Errorf("%d asks took %d round trips", asks, batches)
 	}
 	expected := []string{
-		"evalsha", "mget", "exists", "set", "time", "publish", // ours, and what our scripts call
-		"info",                                         // the test's
-		"ping", "hello", "client|setinfo", "subscribe", // of the client's, on a connection that is idle or new
+		"evalsha", "mget", "exists", "set", "time", "publish", // our commands, and those that our scripts call
+		"info",                                         // the test's command
+		"ping", "hello", "client|setinfo", "subscribe", // the client's, on a connection that is idle or new
 	}
 	for name, calls := range after {
 		if calls > before[name] && !slices.Contains(expected, name) {
@@ -294,7 +289,7 @@ func TestScale_AThousandWaitersOnlyKeepPositionsInBatches(t *testing.T) {
 	each(t, n, released(leases)) // as Close gives up after a few seconds
 }
 
-// roundTrips counts what a client sends, a pipeline as one, and what of it had no answer within a second.
+// roundTrips counts what a client sends, a pipeline as one, and how many of them got no answer within a second.
 type roundTrips struct{ n, late atomic.Int64 }
 
 func (t *roundTrips) count(send func() error) error {
@@ -321,7 +316,7 @@ func (t *roundTrips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	}
 }
 
-// commands is how often the server has run each command.
+// commands returns how often the server has run each command.
 func commands(t *testing.T, c *redis.Client) map[string]int {
 	t.Helper()
 	info, err := c.Info(t.Context(), "commandstats").Result()

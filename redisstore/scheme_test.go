@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// A program that imports package open and this one opens these URLs and no others:
-// it links one driver.
+// A program that imports package open and this one can open these URLs and no others: it links one driver.
 func TestOpenAndThisPackageOpenItsURLs(t *testing.T) {
 	want := []string{"file", "mem", "redis", "redis+cluster", "redis+sentinel", "rediss", "rediss+cluster", "rediss+sentinel"}
 	if all := scheme.All(); !slices.Equal(all, want) {

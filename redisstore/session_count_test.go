@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// callsOf is how often the server has run each command.
+// callsOf returns how often the server has run each command.
 func callsOf(t testing.TB, c redis.UniversalClient) map[string]int {
 	t.Helper()
 	info, err := c.Info(t.Context(), "commandstats").Result()
@@ -51,7 +51,7 @@ func TestManyHoldsAreRenewedByOneWriteForAll(t *testing.T) {
 				}
 			}
 			const n = 2*mostTogether + 100                        // so that there are three sessions
-			holds := inSessions(t, s, "many", n, longestTogether) // a busy machine takes its time for so many
+			holds := inSessions(t, s, "many", n, longestTogether) // a busy machine takes long for so many
 			if keys := sessionKeys(t, whole); len(keys) != 3 {
 				t.Errorf("%d sessions of %d holds", len(keys), n)
 			}
@@ -80,8 +80,8 @@ func TestManyHoldsAreRenewedByOneWriteForAll(t *testing.T) {
 	}
 }
 
-// What issue 17 asks of ten thousand leases of a process, which the engine renews in calls of a thousand: twenty writes in each third of a TTL. That is
-// ten a second at a TTL of 6 s, and two at the usual one.
+// Issue 17 requires this for ten thousand leases of a process, which the engine renews in calls of a thousand: twenty writes in each third of
+// a TTL. That is ten a second at a TTL of 6 s, and two at the default TTL.
 func TestTenThousandHoldsAreTwentyWritesInAThirdOfATTL(t *testing.T) {
 	t.Parallel()
 	const n, call = 10_000, 1000
@@ -97,7 +97,7 @@ func TestTenThousandHoldsAreTwentyWritesInAThirdOfATTL(t *testing.T) {
 		}
 		advance(holds[0].TTL / 3)
 	}
-	renew() // the first time, each name is written
+	renew() // the first renewal writes each name
 	for range 3 {
 		before := callsOf(t, s.client)
 		renew()

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Behind Sentinel a session goes on at the replica that has taken over, where replicas have confirmed it: nothing is lost, nobody
-// else gets in, and no name is written.
+// Behind Sentinel a session continues on the promoted replica, if replicas have confirmed it: nothing is lost, nobody else is granted a lock,
+// and no name is written.
 func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 	t.Parallel()
 	c, url, watching := sentinels(t)
@@ -63,16 +63,16 @@ func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 			addr, err := watcher.GetMasterAddrByName(t.Context(), "primary").Result()
 			return err == nil && net.JoinHostPort(addr[0], addr[1]) == c.replica.Addr
 		})
-		if err := watcher.Set(t.Context(), "primary", "down-after-milliseconds", "60000").Err(); err != nil { // calm again
+		if err := watcher.Set(t.Context(), "primary", "down-after-milliseconds", "60000").Err(); err != nil { // patient again
 			t.Fatal(err)
 		}
 	}
 	until(t, "the Store has come to it", func() bool {
-		return s.client.Ping(t.Context()).Err() == nil // what was open before has ended
+		return s.client.Ping(t.Context()).Err() == nil // the old connections have ended
 	})
 	c.primary.Restart() // as a replica, or nothing is confirmed
 	host, port, _ := net.SplitHostPort(c.replica.Addr)
-	if err := clientOf(t, c.primary.Addr).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil { // Sentinel does it some time later
+	if err := clientOf(t, c.primary.Addr).Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil { // Sentinel would do it some time later
 		t.Fatal(err)
 	}
 	until(t, "the session is renewed by the new server, and confirmed", renewed)
@@ -91,7 +91,7 @@ func TestAConfirmedSessionSurvivesASentinelFailOver(t *testing.T) {
 	}
 }
 
-// A fail-over that lost the beginning of a session, or the session's newest renewals, costs a write for each name.
+// After a fail-over that lost the begin of a session, or its newest renewals, each name costs one write.
 func TestAfterAFailOverThatLostASessionItsHoldsGoOn(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"its beginning", "its replacement"} {
@@ -114,7 +114,7 @@ func TestAfterAFailOverThatLostASessionItsHoldsGoOn(t *testing.T) {
 			c.cut(t)
 			s.sessions.mu.Lock()
 			for _, p := range s.sessions.of {
-				p.in.until = 0 // it is replaced now
+				p.in.until = 0 // so that it is replaced now
 			}
 			s.sessions.mu.Unlock()
 			mustRenew(t, s, holds)

@@ -13,17 +13,17 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A fall is a server that comes back with what it had a while ago, or another one that has no more than that.
+// fall is a server that returns with its state of a while ago, or another server with that state.
 type fall struct {
 	t        *testing.T
 	open     func() *Store // their clock is advance's
 	advance  func(time.Duration)
-	now      func() store.Instant // it is that of a process too
-	remember func()               // what is written from now on is forgotten
+	now      func() store.Instant // also the clock of a process
+	remember func()               // later writes will be lost
 	fall     func()
 }
 
-// falls are the ways in which a Redis forgets what it has acknowledged.
+// falls are the ways in which a Redis loses acknowledged writes.
 var falls = map[string]func(*testing.T) *fall{
 	"a replica took over that had not heard": func(t *testing.T) *fall {
 		c := newCouple(t)
@@ -70,7 +70,7 @@ func falling(t *testing.T, client *redis.Client) *fall {
 	return f
 }
 
-// renew renews the holds in one call as soon as the server answers all, and returns which are lost.
+// renew renews the holds in one call once the server answers for all of them, and returns which are lost.
 func (f *fall) renew(s *Store, holds []store.Hold) (lost map[string]bool) {
 	f.t.Helper()
 	until(f.t, "the server answers", func() bool {
@@ -88,7 +88,7 @@ func (f *fall) renew(s *Store, holds []store.Hold) (lost map[string]bool) {
 	return lost
 }
 
-// takes has somebody else hold a name, unless another has it.
+// takes makes another process acquire a name, unless somebody holds it.
 func (f *fall) takes(s *Store, name string) (h store.Hold, ok bool) {
 	f.t.Helper()
 	c := storetest.Mutex(store.NewProcess(), name)
@@ -101,8 +101,8 @@ func (f *fall) takes(s *Store, name string) (h store.Hold, ok bool) {
 	return h, ok
 }
 
-// A grant that the server forgot is lost to who had it, with his next renewal: though he renews by a session, and whoever has got the name
-// meanwhile keeps it. What the server remembers goes on.
+// A grant that the server lost is lost for its holder with the next renewal, even if a session renews it. A process that was granted the name
+// since then keeps it. What the server still has goes on.
 func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 	t.Parallel()
 	for how, start := range falls {
@@ -117,7 +117,7 @@ func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 				if !alone {
 					s.sessions.mu.Lock()
 					for _, p := range s.sessions.of {
-						p.in.until = 0 // what comes now goes into one with it
+						p.in.until = 0 // the next holds go into a session that includes it
 					}
 					s.sessions.mu.Unlock()
 				}
@@ -143,7 +143,7 @@ func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 				var second []store.Hold
 				for i, h := range forgotten {
 					if i%2 == 1 {
-						continue // nobody comes for it
+						continue // nobody asks for it
 					}
 					o, ok := f.takes(other, h.Name)
 					if !ok || o.Token <= h.Token {
@@ -173,8 +173,8 @@ func TestAForgottenGrantIsLostEvenIfASessionKeptIt(t *testing.T) {
 	}
 }
 
-// A release that the server forgot leaves the name taken by nobody. It comes free, though the session that kept it goes on for
-// others; and who had been granted it since has lost it with his next renewal.
+// A release that the server lost leaves a hold that belongs to nobody. The name becomes free though the session that kept the hold goes on for
+// others. A process that was granted the name since has lost it with its next renewal.
 func TestAForgottenReleaseKeepsNoNameInALiveSession(t *testing.T) {
 	t.Parallel()
 	for how, start := range falls {

@@ -19,23 +19,23 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A fault is what becomes of the exchanges of a client.
+// fault is what happens to the exchanges of a client.
 type fault int
 
 const (
 	none   fault = iota
 	unread       // the server runs it, and the answer is lost
-	late         // the server runs it some time later, and the client has left
+	late         // the server runs it later, when the client has given up
 )
 
-// faults is a hook that brings faults about.
+// faults is a hook that injects faults.
 type faults struct {
 	now  fault
-	of   []*promise // what they are about
+	of   []*promise // the promises that the commands are about
 	left []leftover
 }
 
-// A leftover is a command that will come late.
+// leftover is a command that will arrive late.
 type leftover struct {
 	args []any
 	of   []*promise
@@ -74,14 +74,14 @@ func (f *faults) exchange(cmds []redis.Cmder, run func() error) error {
 
 const positionTTL = 3 * time.Second
 
-// A promise is what a hold was told, and what the server may have heard of it. Instants are of the server's clock.
+// promise is what a caller was promised about a hold, and what the server may have received. Instants are of the server's clock.
 type promise struct {
 	store.Hold
-	until int64 // nobody else has the name before
-	most  int64 // what was run for it does not keep it for longer
+	until int64 // nobody else has the name before this
+	most  int64 // what the server ran for it does not keep it longer
 }
 
-// promises are those of two Stores, and what the server is held to by them.
+// promises are those of two Stores. The test checks the server against them.
 type promises struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -90,10 +90,10 @@ type promises struct {
 	eyes     *Store
 	sides    []*Store
 	faults   []*faults
-	holds    [][]*promise           // of each side, that it knows of
-	all      map[store.ID]*promise  // and all that there ever were
-	snapshot map[string]remembrance // what a server that was away can come back with
-	forgot   bool                   // it has
+	holds    [][]*promise           // those that each side knows
+	all      map[store.ID]*promise  // all that ever existed
+	snapshot map[string]remembrance // the state with which a server may return
+	forgot   bool                   // the server has lost writes
 	kept     int
 }
 
@@ -137,7 +137,7 @@ func (c *promises) ask(side int, name string) {
 	claim := mutex(name)
 	claim.TTL, claim.PositionTTL, claim.Try = 5*time.Second, positionTTL, c.rng.IntN(10) > 0
 	p := &promise{Hold: store.Hold{Name: name, ID: claim.ID, TTL: claim.TTL}}
-	if own := c.holds[side]; len(own) > 0 && c.rng.IntN(4) == 0 { // again
+	if own := c.holds[side]; len(own) > 0 && c.rng.IntN(4) == 0 { // it asks again for what it has
 		p = own[c.rng.IntN(len(own))]
 		claim.Name, claim.ID = p.Name, p.ID
 	}
@@ -200,32 +200,32 @@ func (c *promises) release(side int) {
 	}
 }
 
-// arrives runs what was sent a while ago. It may keep what it was sent for as long as if it were sent now.
+// arrives runs the commands that were sent earlier. Each may keep its holds for as long as if it were sent now.
 func (c *promises) arrives(f *faults) {
 	for _, l := range f.left {
 		args := l.args
 		args[len(args)-1] = strconv.FormatInt(c.now.Load(), 10)
-		if err := c.client.Do(c.t.Context(), args...).Err(); err != nil && !strings.HasPrefix(err.Error(), "NOSCRIPT") { // it ran nothing
+		if err := c.client.Do(c.t.Context(), args...).Err(); err != nil && !strings.HasPrefix(err.Error(), "NOSCRIPT") { // the script did not run
 			c.t.Fatalf("%.100q: %v", args, err)
 		}
 		for _, p := range l.of {
 			p.most = max(p.most, c.now.Load()+max(p.TTL, positionTTL).Microseconds())
 		}
 	}
-	if f.left != nil && c.forgot { // of a session, it may keep what was in that before
+	if f.left != nil && c.forgot { // a command for a session may keep what the session kept before
 		c.mayLast(1)
 	}
 	f.left = nil
 }
 
-// mayLast is for how many TTLs what nobody has may be kept from now on.
+// mayLast allows the server to keep what nobody has for so many TTLs from now on.
 func (c *promises) mayLast(ttls int64) {
 	for _, p := range c.all {
 		p.most = max(p.most, c.now.Load()+ttls*p.TTL.Microseconds())
 	}
 }
 
-// remember and forget are a server that goes on with what it had a while ago: a fail-over, or a restart.
+// remember and forget simulate a server that continues with an older state, after a fail-over or a restart.
 func (c *promises) remember() {
 	keys, err := c.client.Keys(c.t.Context(), "*").Result()
 	if err != nil {
@@ -249,8 +249,8 @@ func (c *promises) forget() {
 	c.fell()
 }
 
-// forgetSome is a server that has lost some keys, and of others what was written last: each by itself, so that
-// a session is there without a name that it keeps, or a name without its session.
+// forgetSome simulates a server that has lost some keys, and the last write of others. Each key is lost separately, so a session can exist
+// without a name that it keeps, or a name without its session.
 func (c *promises) forgetSome() {
 	old := c.snapshot
 	c.remember()
@@ -258,7 +258,7 @@ func (c *promises) forgetSome() {
 	c.snapshot = map[string]remembrance{}
 	for _, all := range []map[string]remembrance{old, present} {
 		for _, key := range slices.Sorted(maps.Keys(all)) {
-			if c.rng.IntN(3) > 0 { // else it is as it was in the other, or is not there
+			if c.rng.IntN(3) > 0 { // otherwise its value is that of the other state, or it is missing
 				c.snapshot[key] = all[key]
 			}
 		}
@@ -267,19 +267,19 @@ func (c *promises) forgetSome() {
 	c.snapshot = nil
 }
 
-// fell takes back what was promised before the server forgot.
+// fell withdraws what was promised before the server lost writes.
 func (c *promises) fell() {
 	c.forgot = true
-	c.mayLast(leftFor + 1) // what was given back, and is there again
+	c.mayLast(leftFor + 1) // what was released, and has returned
 	for _, p := range c.all {
 		p.until = 0
 	}
-	for range 8 { // others are quick
+	for range 8 { // other callers are quick
 		c.ask(c.rng.IntN(len(c.sides)), strconv.Itoa(c.rng.IntN(randomNames)))
 	}
 }
 
-// releasedInVain is a server that forgets some releases, and then sessions that go on in quiet.
+// releasedInVain makes the server lose some releases, and then lets the sessions go on undisturbed.
 func (c *promises) releasedInVain() {
 	for side := range c.sides {
 		c.renew(side, true)
@@ -298,7 +298,7 @@ func (c *promises) releasedInVain() {
 	}
 }
 
-// check holds what is stored to what was promised.
+// check compares what is stored with what was promised.
 func (c *promises) check() {
 	c.t.Helper()
 	now := c.now.Load()
@@ -355,16 +355,16 @@ func (c *promises) step(forgets bool) {
 	f.now = none
 }
 
-// Whatever answer is lost, and whatever comes late: what was answered is held for as long as it said, and nothing for longer than
-// somebody asked for.
+// Whichever answer is lost, and whichever command arrives late: a hold lasts as long as its answer promised, and nothing lasts longer than a
+// caller asked for.
 func TestLostAndLateMessagesBreakNoPromiseOfASession(t *testing.T) {
 	t.Parallel()
 	c := newPromises(t)
 	c.run(false)
 }
 
-// A server that goes on with what it had a while ago has forgotten what was promised since. What it promises then is held again, no two
-// hold one name, and what nobody has is free after three TTLs.
+// A server that continues with an older state has lost the newer promises. It keeps what it promises from then on, no two processes hold one
+// name, and what nobody has is free after three TTLs.
 func TestAServerThatForgotKeepsWhatItPromisesFromThenOn(t *testing.T) {
 	t.Parallel()
 	c := newPromises(t)

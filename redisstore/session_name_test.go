@@ -32,7 +32,7 @@ func TestAHoldGoesToAnotherProcessOutOfASession(t *testing.T) {
 	}
 }
 
-// What was done to a hold its owner hears with the next renewal, as without a session.
+// The owner of a hold learns what happened to it with the next renewal, as without a session.
 func TestTheFateOfAHoldInASessionIsInItsNextRenewal(t *testing.T) {
 	t.Parallel()
 	open, advance := clocked(t)
@@ -42,7 +42,7 @@ func TestTheFateOfAHoldInASessionIsInItsNextRenewal(t *testing.T) {
 	const ttl = 10 * time.Second
 	for what, c := range map[string]struct {
 		do   func(h store.Hold) error
-		want string // of the error
+		want string // part of the error
 	}{
 		"nothing": {func(store.Hold) error { return nil }, ""},
 		"broken": {func(h store.Hold) error {
@@ -94,7 +94,7 @@ func TestTheFateOfAHoldInASessionIsInItsNextRenewal(t *testing.T) {
 	}
 }
 
-// The weight and the upgrade token are told, and an upgrade is granted beside a session.
+// The weight and the upgrade token are returned, and an upgrade is granted to a hold in a session.
 func TestAHoldInASessionIsUpgraded(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -126,7 +126,7 @@ func TestAHoldInASessionIsUpgraded(t *testing.T) {
 	}
 }
 
-// A renewal of a session does not write the names, so their keys live longer than it can.
+// A renewal of a session does not write the names, so their keys must outlive the session.
 func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
 	t.Parallel()
 	o := apart()
@@ -161,8 +161,8 @@ func TestTheKeyOfANameOutlivesTheSessionOfItsHold(t *testing.T) {
 	check("somebody waits")
 }
 
-// A server that forgot a name has given it to another: whoever had it is told so, and puts nothing of the other into a session, be it
-// the first renewal or a later one.
+// A server that lost writes has granted a name to another process. The former holder gets ErrLost, and nothing of the other enters its
+// session, be it with the first renewal or a later one.
 func TestASessionTakesInNothingThatAnotherHas(t *testing.T) {
 	t.Parallel()
 	open, _ := clocked(t)
@@ -191,7 +191,7 @@ func TestASessionTakesInNothingThatAnotherHas(t *testing.T) {
 	}
 }
 
-// A renewal with the id of a hold and another token, or another name, is lost, and keeps nothing: the session is not renewed by it.
+// A renewal with the id of a hold and another token, or another name, is lost and keeps nothing: it does not renew the session.
 func TestARenewalOfNoHoldKeepsNothingInASession(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
@@ -224,8 +224,8 @@ func TestARenewalOfNoHoldKeepsNothingInASession(t *testing.T) {
 	}
 }
 
-// Of a session that was evicted or deleted it is not known when it ended. The lock delay counts from the grant then, and the key of
-// the name lives for as long as that.
+// When a session was evicted or deleted, its end is unknown. The lock delay then counts from the grant, and the key of the name lives that
+// long.
 func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 	t.Parallel()
 	o := apart()
@@ -247,7 +247,7 @@ func TestALockDelayOutlivesTheLossOfItsSession(t *testing.T) {
 	}
 }
 
-// The key of a name is kept for longer only while a session keeps its hold.
+// The longer life of a name's key ends with the hold that a session keeps.
 func TestANameReleasedFromASessionIsKeptNoLonger(t *testing.T) {
 	t.Parallel()
 	o := apart()
@@ -270,7 +270,7 @@ func TestANameReleasedFromASessionIsKeptNoLonger(t *testing.T) {
 	}
 }
 
-// A session is replaced before it is as old as it can be, and nobody notices.
+// A session is replaced before it reaches its maximum age, and nobody notices.
 func TestASessionIsReplacedInTime(t *testing.T) {
 	t.Parallel()
 	open, advance := clocked(t)

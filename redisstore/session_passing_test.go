@@ -12,20 +12,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// reply is an error that a server answered.
+// reply is an error as a server sends it.
 type reply string
 
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-// Only a refusal that says that sessions cannot work here turns them off. What servers answer,
-// in the words of those that do.
+// Only a refusal that shows that sessions cannot work here turns them off. The answers are those of real servers, word for word.
 func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 	t.Parallel()
 	type outcome struct {
 		off     bool // no session is tried for ten minutes
-		by      bool // each hold is renewed by itself with this call
-		renewed bool // the session that was there is renewed the next time
+		by      bool // this call renews each hold by itself
+		renewed bool // the existing session is renewed the next time
 	}
 	forGood, passing, other := outcome{off: true, by: true}, outcome{renewed: true}, outcome{by: true}
 	for answer, want := range map[string]outcome{
@@ -51,7 +50,7 @@ func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 		"TRYAGAIN Multiple keys request during rehashing of slot":                                                             passing,
 		"ERR max number of clients reached":                                                                                   passing,
 
-		"OOM command not allowed when used memory > 'maxmemory'.": other, // what is held can be renewed
+		"OOM command not allowed when used memory > 'maxmemory'.": other, // holds can still be renewed
 		"NOAUTH Authentication required.":                         other,
 		"WRONGPASS invalid username-password pair":                other,
 		"ERR user_script:1: too many results to unpack":           other,
@@ -91,7 +90,7 @@ func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 				if !off && runs[0].begins != begins {
 					t.Errorf("the next call begins a session: %v", runs[0].begins)
 				}
-				for i := range holds { // what is then answered to each by itself
+				for i := range holds { // the answer to each hold by itself
 					if want.by {
 						s.sessions.renewed(holds[i].ID, s.failed("renew", reply(answer)))
 					}
@@ -104,7 +103,7 @@ func TestOnlyARefusalForGoodTurnsSessionsOff(t *testing.T) {
 	}
 }
 
-// holdsOf returns n holds, and their numbers.
+// holdsOf returns n holds, and their indexes.
 func holdsOf(n int) (holds []store.Hold, all []int) {
 	for i := range n {
 		c := mutex(fmt.Sprint(i))
@@ -113,7 +112,7 @@ func holdsOf(n int) (holds []store.Hold, all []int) {
 	return holds, all
 }
 
-// inOneSession has the Store know of a session of these holds.
+// inOneSession makes the Store believe that a session keeps these holds.
 func inOneSession(s *Store, holds []store.Hold) *session {
 	in := &session{ttl: holds[0].TTL, until: store.Now().Add(sessionLife), holds: len(holds)}
 	for _, h := range holds {
@@ -122,8 +121,8 @@ func inOneSession(s *Store, holds []store.Hold) *session {
 	return in
 }
 
-// A server that refuses everything for a while: what is in a session is indeterminate, and goes on in that
-// afterwards. What is not goes into one then.
+// A server refuses everything for a while. The holds in a session are indeterminate, and continue in that session afterwards. Other holds then
+// move into a session.
 func TestSessionsGoOnOnceTheServerTakesWritesAgain(t *testing.T) {
 	t.Parallel()
 	do := func(t *testing.T, c *redis.Client, args ...any) {
@@ -135,7 +134,7 @@ func TestSessionsGoOnOnceTheServerTakesWritesAgain(t *testing.T) {
 	for version, start := range versions {
 		for what, state := range map[string]struct {
 			begin, end func(*testing.T, *redis.Client)
-			goesOn     bool // what is held can be renewed meanwhile
+			goesOn     bool // holds can be renewed during the refusal
 		}{
 			"too few replicas": {
 				begin: func(t *testing.T, c *redis.Client) { do(t, c, "CONFIG", "SET", "min-replicas-to-write", 1) },

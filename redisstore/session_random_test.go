@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// seeded is a random source, whose seed is logged and can be set.
+// seeded returns a random source. Its seed is logged and can be set.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed, err := strconv.ParseUint(os.Getenv("HOLDFAST_TEST_SEED"), 10, 64)
@@ -28,7 +28,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// stepsOr is how many random steps are made: HOLDFAST_TEST_STEPS, or so many.
+// stepsOr returns the number of random steps: HOLDFAST_TEST_STEPS, or n.
 func stepsOr(n int) int {
 	if steps, err := strconv.Atoi(os.Getenv("HOLDFAST_TEST_STEPS")); err == nil {
 		return steps
@@ -36,18 +36,18 @@ func stepsOr(n int) int {
 	return n
 }
 
-// A twin is two prefixes of one server on which the same is done: by Stores that have sessions of a
-// few holds, and by one that has none.
+// twin is two prefixes of one server on which the same operations run: by Stores with sessions of a few holds each, and by one without
+// sessions.
 type twin struct {
 	t         *testing.T
 	rng       *rand.Rand
 	now       atomic.Int64
 	with      *Store
-	other     *Store // of the same prefix, for another process
+	other     *Store // on the same prefix, for another process
 	without   *Store
-	open      func() *Store // one more with sessions
-	holds     []store.Hold  // that their owner knows of
-	claims    []store.Claim // of those, and of waiters
+	open      func() *Store // opens another one with sessions
+	holds     []store.Hold  // those that their owner knows
+	claims    []store.Claim // of those holds, and of waiters
 	kept, did int
 }
 
@@ -73,7 +73,7 @@ func newTwin(t *testing.T, rng *rand.Rand) *twin {
 	return w
 }
 
-// both has the same done on both sides, and holds the outcomes to each other.
+// both does the same on both sides, and compares the outcomes.
 func (w *twin) both(what string, do func(*Store) any) any {
 	w.t.Helper()
 	return w.differ(what, do(w.with), do(w.without))
@@ -87,7 +87,7 @@ func (w *twin) differ(what string, with, without any) any {
 	return with
 }
 
-// text is an error as it can be compared.
+// text returns an error in a form that can be compared.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -95,7 +95,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// compare holds what is stored of all names to each other.
+// compare compares what both sides store of all names.
 func (w *twin) compare() {
 	w.t.Helper()
 	all := func(s *Store) (all []store.State) {
@@ -122,7 +122,7 @@ func (w *twin) compare() {
 	}
 }
 
-// some is a random part of the holds, or all.
+// some returns a random part of the holds, or all of them.
 func (w *twin) some() (some []store.Hold) {
 	if w.rng.IntN(4) > 0 {
 		return slices.Clone(w.holds)
@@ -161,7 +161,7 @@ func (w *twin) ask(c store.Claim) {
 	}
 }
 
-// renew renews some holds on both sides, by a Store with sessions. Those that are lost are forgotten.
+// renew renews some holds on both sides, by a Store with sessions. It forgets those that are lost.
 func (w *twin) renew(s *Store, some []store.Hold) {
 	got := func(s *Store) (all []any) {
 		for _, r := range s.Renew(w.t.Context(), some) {
@@ -200,7 +200,7 @@ func (w *twin) step() {
 		w.ask(w.claims[rng.IntN(len(w.claims))])
 	case n < 56:
 		w.renew(w.with, w.some())
-	case n < 60: // of a hold with the same id there is none
+	case n < 60: // no hold has that id
 		some := w.some()
 		if len(some) == 0 {
 			break
@@ -217,10 +217,10 @@ func (w *twin) step() {
 			return all
 		}
 		w.differ("renew what is no hold", got(w.with), got(w.without))
-	case n < 63: // by another process that knows of them
+	case n < 63: // by another process that knows them
 		w.renew(w.other, w.some())
 	case h == nil:
-	case n < 66: // it is asked for what it has
+	case n < 66: // an ask for what it already has
 		some := w.some()
 		for i := range some {
 			some[i].TTL = w.pick(some[i].TTL, time.Second, longestTogether+time.Second)
@@ -267,7 +267,7 @@ func (w *twin) step() {
 			a, err := s.Change(ctx, one, turn, weight)
 			return []any{a, text(err)}
 		})
-	case n < 87: // its owner gives up what it has, and cannot say so
+	case n < 87: // its owner gives up what it has, and cannot send the release
 		gone, leave := context.WithCancel(ctx)
 		leave()
 		if err := w.with.Release(gone, *h); !errors.Is(err, context.Canceled) {
@@ -293,8 +293,7 @@ func (w *twin) step() {
 	}
 }
 
-// What a session keeps is, at each instant and in all that is answered, as if each hold had been
-// renewed by itself.
+// At each instant, and in all answers, what a session keeps is as if each hold had been renewed by itself.
 func TestASessionEqualsRenewalsOfEachHold(t *testing.T) {
 	t.Parallel()
 	w := newTwin(t, seeded(t))

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// togetherOn is storeOn, of a Store that has a session also for one hold.
+// togetherOn is storeOn for a Store that uses a session even for a single hold.
 func togetherOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	t.Helper()
 	s := storeOn(t, client, o)
@@ -24,13 +24,13 @@ func togetherOn(t testing.TB, client redis.UniversalClient, o *Options) *Store {
 	return s
 }
 
-// clocked returns what opens Stores on one prefix, whose clock only advance moves.
+// clocked returns a function that opens Stores on one prefix. Only advance moves their clock.
 func clocked(t testing.TB) (open func() *Store, advance func(time.Duration)) {
 	t.Helper()
 	return clockedOn(t, clientOf(t, testserver.SharedRedis(t)), apart())
 }
 
-// clockedOn is clocked, of a client.
+// clockedOn is clocked for a given client.
 func clockedOn(t testing.TB, client redis.UniversalClient, o *Options) (open func() *Store, advance func(time.Duration)) {
 	t.Helper()
 	var now atomic.Int64
@@ -78,7 +78,7 @@ func inSessions(t testing.TB, s *Store, what string, n int, ttl time.Duration) (
 // kept reports whether a session keeps the first entry of a name.
 func kept(t testing.TB, s *Store, name string) bool {
 	t.Helper()
-	all, err := s.client.MGet(t.Context(), s.key(name)).Result() // all that its user may
+	all, err := s.client.MGet(t.Context(), s.key(name)).Result() // the only read that its user may do
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func kept(t testing.TB, s *Store, name string) bool {
 	return len(v) >= headSize+entrySize && v[headSize+entrySize-1] == 7
 }
 
-// sessionKeys are the keys of sessions.
+// sessionKeys returns the keys of the sessions.
 func sessionKeys(t testing.TB, s *Store) []string {
 	t.Helper()
 	keys, err := s.client.Keys(t.Context(), glob.Replace(s.prefix)+"session:*").Result()
@@ -96,7 +96,7 @@ func sessionKeys(t testing.TB, s *Store) []string {
 	return keys
 }
 
-// expires is when the first entry of a name does.
+// expires returns when the first entry of a name expires.
 func expires(t testing.TB, s *Store, name string) time.Duration {
 	t.Helper()
 	st := state(t, s, name)
@@ -106,7 +106,7 @@ func expires(t testing.TB, s *Store, name string) time.Duration {
 	return st.Entries[0].Expires
 }
 
-// free reports whether another gets the name.
+// free reports whether another process can acquire the name.
 func free(t testing.TB, s *Store, name string) bool {
 	t.Helper()
 	c := storetest.Mutex(store.NewProcess(), name)
@@ -120,7 +120,7 @@ func free(t testing.TB, s *Store, name string) bool {
 	return a.Granted
 }
 
-// The whole contract, where each renewal is by a session.
+// This runs the whole contract with all renewals by sessions.
 func TestStoreBySessions(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
@@ -133,7 +133,7 @@ func TestStoreBySessions(t *testing.T) {
 	}
 }
 
-// What a session keeps expires when it would by itself, though the others go on.
+// A hold that nobody renews expires when it would without a session, though the session goes on for the others.
 func TestAnUnrenewedHoldExpiresWhileItsSessionGoesOn(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
@@ -199,7 +199,7 @@ func TestASessionThatHasEndedIsNotRenewed(t *testing.T) {
 	if !free(t, open(), holds[0].Name) {
 		t.Error("the name is not free")
 	}
-	var late []store.Hold // the first renewal of which comes too late
+	var late []store.Hold // those whose first renewal comes too late
 	for i := range fewestTogether {
 		late = append(late, mustHold(t, s, mutex(fmt.Sprint("late ", i))))
 	}
@@ -211,7 +211,7 @@ func TestASessionThatHasEndedIsNotRenewed(t *testing.T) {
 	}
 }
 
-// A hold that was lost, or withdrawn, though its entry is there still, as the server's clock was set forward and back.
+// A hold was lost, or withdrawn, but its entry is still there, as the server's clock was set forward and back.
 func TestASessionThatMayKeepWhatIsLostIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
@@ -279,7 +279,7 @@ func TestNoExpiryInASessionMovesBack(t *testing.T) {
 	}
 }
 
-// What cannot go into a session, or would change by that, is renewed by itself.
+// A hold that cannot go into a session, or would change by that, is renewed by itself.
 func TestAHoldASessionCannotKeepIsRenewedByItself(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
@@ -336,7 +336,7 @@ func TestAHoldASessionCannotKeepIsRenewedByItself(t *testing.T) {
 	}
 }
 
-// Two Stores of one process, each of which has put the same hold into a session.
+// Two Stores of one process have each put the same hold into a session.
 func TestARenewalCountsOnlyInTheSessionThatTheEntryNames(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second

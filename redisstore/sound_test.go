@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/queue"
 )
 
-// head is the field "h" of a hash, less the id of the hold that wants more, and the limits.
+// head is the field "h" of a hash, without the id of the hold that wants to upgrade, and without the limits.
 type head struct {
 	Magic                [3]byte
 	Last                 float64
@@ -23,8 +23,8 @@ type head struct {
 	Levels, Upgrader     uint8
 }
 
-// stored reads what the server keeps of a name, says in which form, and holds what
-// is derived (sums, the tree, the index) to what it is derived from.
+// stored reads what the server keeps of a name, and returns in which form. It checks the derived values (sums, the tree, the index) against
+// the entries.
 func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form string) {
 	t.Helper()
 	key := s.key(name)
@@ -36,7 +36,7 @@ func stored(t testing.TB, s *Store, name string, sh shape) (q queue.Queue, form 
 	case "none":
 		return queue.Queue{}, form
 	case "string":
-		cmd := s.command(&s.scripts.view, key) // what a session keeps has its end
+		cmd := s.command(&s.scripts.view, key) // an entry that a session keeps gets the expiry of that session
 		s.start(t.Context(), cmd)
 		_, q, err = s.view(t.Context(), cmd, "look at", name)
 		if v := s.client.Get(t.Context(), key).Val(); len(v) >= headSize+entrySize && v[headSize+entrySize-1] == 7 {

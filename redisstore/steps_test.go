@@ -12,13 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What the scripts send to the server's own commands, in bytes, does not grow with
-// the queue, whatever is done: what they read is asked for field by field.
+// The bytes that the scripts send to the server's own commands do not grow with the queue, in any operation: the scripts read single fields.
 func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	now := time.Now().UnixMicro()
-	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now }, usual) // nobody lapses
+	s, err := newStore(clientOf(t, server.Addr), nil, func() int64 { return now }, usual) // no claim expires
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +72,7 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 			},
 		} {
 			watch.read(t)
-			now++ // else a poll has nothing to write
+			now++ // or a poll has nothing to write
 			f()
 			if done[what] == nil {
 				done[what] = map[int]work{}
@@ -93,7 +92,7 @@ func TestNoOperationCostsMoreBecauseMoreAreWaiting(t *testing.T) {
 	t.Log(done)
 }
 
-// A monitored is what a server tells of the commands that scripts run.
+// monitored reports the commands that scripts run, as the server's MONITOR shows them.
 type monitored struct {
 	*bufio.Reader
 	echo func(string)
@@ -123,7 +122,7 @@ func monitor(t *testing.T, addr string) *monitored {
 	return m
 }
 
-// read returns what scripts have run since the last time.
+// read returns the commands that scripts have run since the last call.
 func (m *monitored) read(t *testing.T) (lines []string) {
 	t.Helper()
 	m.n++

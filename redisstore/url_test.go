@@ -117,7 +117,7 @@ func TestWrongURLsOfClustersAndSentinelsSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The passwords of servers and Sentinels, as they are and as people write them.
+// The passwords of servers and Sentinels, verbatim and as people write them into URLs.
 func TestNoErrorShowsAPasswordOfAClusterOrASentinel(t *testing.T) {
 	none := func(what string, err error) {
 		t.Helper()
@@ -209,7 +209,7 @@ func TestPasswordsOfServersAndSentinelsAreGivenToThose(t *testing.T) {
 	}
 }
 
-// All connections are made by it, and speak TLS where the URL says so.
+// The dialer makes all connections, and they use TLS where the URL says so.
 func TestTheDialerOfTheOptionsMakesEachConnection(t *testing.T) {
 	t.Parallel()
 	c := newCouple(t)
@@ -269,7 +269,7 @@ func TestTheDialerOfTheOptionsMakesEachConnection(t *testing.T) {
 	}
 }
 
-// greeted tells the first byte that is written.
+// greeted reports the first byte that is written.
 type greeted struct {
 	net.Conn
 	greets func(byte)

@@ -19,8 +19,7 @@ func traced(ctx context.Context, trace string) context.Context {
 	return context.WithValue(ctx, traceKey{}, trace)
 }
 
-// A tracer is a hook that notes of each exchange of scripts the trace in its context,
-// and those that it can be linked to.
+// tracer is a hook that records the trace in the context of each exchange of scripts, and the traces linked to it.
 type tracer struct {
 	counter
 	mu    sync.Mutex
@@ -55,8 +54,8 @@ func (c *tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// A caller that waited for its turn has the driver see its values as one that did not;
-// those that go out together are named.
+// The driver sees the values of a caller that had to queue just as those of one that did not. Exchanges that are sent together are linked to
+// each caller.
 func TestPipelinedRequestsAreLinkedToTheirCallers(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)

@@ -19,7 +19,7 @@ func TestAReopenedMailboxReportsMissedNotifications(t *testing.T) {
 	p := newProxy(t, server.Addr)
 	s := storeOn(t, clientOf(t, p.addr), nil)
 	defer s.Close()
-	s.pingEvery = longAnswer // it is opened again where its connection has ended, and not for want of an answer
+	s.pingEvery = longAnswer // the mailbox reopens because its connection has ended, not because an answer is late
 	notifications := make(chan store.Notification, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func aSilentMailbox(t *testing.T, protocol int) {
 	p := newProxy(t, server.Addr)
 	s := storeOn(t, clientOf(t, p.addr, func(o *redis.Options) { o.Protocol, o.ReadTimeout = protocol, 3*time.Second }), nil)
 	defer s.Close()
-	s.pingEvery = 4 * time.Second // a machine that stands still for a while answers in that
+	s.pingEvery = 4 * time.Second // a machine that stalls for a while answers within that
 	notifications := make(chan store.Notification, 100)
 	until(t, "a mailbox is open", func() bool { return s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }) == nil })
 	eyes := clientOf(t, server.Addr)
@@ -97,7 +97,7 @@ func aSilentMailbox(t *testing.T, protocol int) {
 		}
 		return n
 	}
-	until(t, "the mailbox has been tried some times, and nothing arrived", func() bool { // the machine may stand still for longer once
+	until(t, "the mailbox has been tried some times, and nothing arrived", func() bool { // the machine may stall for longer once
 		begun := tries()
 		until(t, "the mailbox has been tried some times", func() bool { return tries() >= begun+2 })
 		select {

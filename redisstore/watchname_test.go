@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// published is how many messages the server was told to publish.
+// published returns how many messages the server was told to publish.
 func published(t *testing.T, eyes *redis.Client) (n int) {
 	t.Helper()
 	info, err := eyes.Info(t.Context(), "commandstats").Result()
@@ -28,19 +28,19 @@ func published(t *testing.T, eyes *redis.Client) (n int) {
 	return n
 }
 
-// election is a mutex that others may watch.
+// election returns a mutex that others may watch.
 func election(name string) store.Claim {
 	c := mutex(name)
 	c.Announce = true
 	return c
 }
 
-// What is published of a term from the grant to the release, by itself and beside others, and of each of its steps.
+// This checks what is published in each step of a term, from the grant to the release, with one holder and with several.
 func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)
 	eyes := clientOf(t, server.Addr)
-	open, _ := clockedOn(t, clientOf(t, server.Addr), nil) // nobody lapses
+	open, _ := clockedOn(t, clientOf(t, server.Addr), nil) // no claim expires
 	s := open()
 	publishes := func(want int, what string, do func()) {
 		t.Helper()
@@ -101,7 +101,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	}
 	term("lock", 0)
 	term("election", 1)
-	// What follows is of a key that is a hash.
+	// From here on the key is a hash.
 	for range usual.fewest + 1 {
 		mustAsk(t, s, mutex("crowd"))
 	}
@@ -110,7 +110,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	publishes(2, "a release to one of many", func() { release(h) })
 }
 
-// A watched name costs a lock that nobody watches no byte.
+// If nobody watches the name, the lock sends not one byte more.
 func TestAnUnwatchedLockSendsNothingMore(t *testing.T) {
 	s := newShared(t)
 	c := mutex("n")
@@ -121,7 +121,7 @@ func TestAnUnwatchedLockSendsNothingMore(t *testing.T) {
 	}
 }
 
-// watched counts how often the name is told to have changed.
+// watched counts how often the name is reported as changed.
 func watched(t *testing.T, s *Store, name string) (n *atomic.Int64, stop func()) {
 	t.Helper()
 	n = new(atomic.Int64)
@@ -192,7 +192,7 @@ func TestAnUnwatchedNameIsUnsubscribed(t *testing.T) {
 	until(t, "who comes again is told", func() bool { return n.Load() > 0 })
 }
 
-// A user may be limited to some names.
+// A user's rights may cover only some names.
 func TestANameThatMayNotBeWatchedIsDeniedAndOthersAreWatched(t *testing.T) {
 	t.Parallel()
 	server := testserver.Redis(t)

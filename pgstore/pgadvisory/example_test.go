@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/pgadvisory"
 )
 
-// A job that must begin elsewhere the moment its process dies.
+// A job that must start elsewhere the moment its process dies.
 func ExampleNew() {
 	url, stop := exampleServer() // "postgres://app@db.internal/app"
 	defer stop()
@@ -36,8 +36,8 @@ func ExampleNew() {
 		return
 	}
 	defer locks.Close()
-	// The context of the function ends when the session is lost; until it has
-	// stopped, another process may be at it: so let it write with the token.
+	// The function's context ends when the session is lost. Until the function has stopped, another process may already run it: so write with
+	// the token.
 	err = locks.Mutex("importer").Do(ctx, func(ctx context.Context) error {
 		fmt.Println("alone, with a token:", holdfast.LeaseFrom(ctx).Token() > 0)
 		return nil
@@ -48,7 +48,7 @@ func ExampleNew() {
 	// Output: alone, with a token: true
 }
 
-// The balance is written by nobody else until this transaction ends.
+// Nobody else writes the balance until this transaction ends.
 func ExampleLockTx() {
 	_ = func(ctx context.Context, db *sql.DB, account int) error {
 		tx, err := db.BeginTx(ctx, nil)
@@ -64,16 +64,16 @@ func ExampleLockTx() {
 		if _, err := tx.ExecContext(ctx, "UPDATE account SET balance = balance - 1 WHERE id = $1", account); err != nil {
 			return err
 		}
-		return tx.Commit() // and so gives it back
+		return tx.Commit() // which also releases the lock
 	}
 }
 
-// One of several workers does it; the others do something else.
+// One of several workers does the job; the others do something else.
 func ExampleTryLockTx() {
 	_ = func(ctx context.Context, tx *sql.Tx) error {
 		err := pgadvisory.TryLockTx(ctx, tx, "nightly")
 		if errors.Is(err, holdfast.ErrHeld) {
-			return nil // and the transaction is usable
+			return nil // and the transaction is still usable
 		}
 		return err
 	}
@@ -95,5 +95,5 @@ func ExampleKeyOf() {
 	// advisory:6496269355956695625
 }
 
-// exampleServer is a PostgreSQL of the tests' own.
+// exampleServer starts a PostgreSQL for the examples.
 func exampleServer() (url string, stop func()) { return testserver.ExamplePostgres() }

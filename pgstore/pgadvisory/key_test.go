@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// B85: these never change, or two versions of a program would not exclude each
-// other.
+// B85: keys never change, or two versions of a program would not exclude each other.
 func TestKey_TheMappingIsFrozen(t *testing.T) {
 	for name, want := range map[string]string{
 		"a":                               "advisory:-3848465438864589366",
@@ -46,7 +45,7 @@ func TestKey_WhatIsNearlyAKeyIsInvalid(t *testing.T) {
 	}
 }
 
-// B136, and that pg_locks has the halves that we look for.
+// B136. It also shows that pg_locks has the two halves as the store looks them up.
 func TestKey_IsThatOfTheServersOwnFunctions(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	u := newUser(t, pool, nil)
@@ -76,7 +75,7 @@ func TestKey_IsThatOfTheServersOwnFunctions(t *testing.T) {
 		if a := u.refused(c.name); a.Holding != 1 || len(a.Holders) != 1 || !strings.HasPrefix(a.Holders[0].Owner.Note, "session ") {
 			t.Errorf("%s: refused by %+v", c.name, a)
 		}
-		if c.name == "advisory:5" { // the same bits are another lock
+		if c.name == "advisory:5" { // the same bits are a different lock
 			u.release(u.take("advisory:0,5"))
 		}
 		if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_unlock_all()"); err != nil {

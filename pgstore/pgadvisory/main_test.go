@@ -12,11 +12,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	flag.Set("test.parallel", "4") // they mostly wait; the command line comes before
+	flag.Set("test.parallel", "4") // the tests mostly wait; a flag on the command line overrides this
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// What the tests share with those of package pgstore.
+// These helpers are shared with the tests of package pgstore.
 var (
 	until, quiet  = testwait.Until, pgtest.Quiet
 	patience      = testwait.Patience

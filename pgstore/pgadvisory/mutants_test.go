@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
-// The store, and a lock in a transaction, with one thing wrong fail a test.
+// Each mutant, the store or a lock in a transaction with one thing wrong, fails a test.
 func TestTheTestsCatchEachMutantOfAdvisoryLocks(t *testing.T) {
 	t.Parallel()
 	const promise = "SessionStore/promise/"

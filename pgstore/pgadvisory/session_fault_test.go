@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// sessionOf is the server's number of the session that holds the name.
+// sessionOf returns the backend pid of the session that holds the name.
 func sessionOf(t testing.TB, pool *pgxpool.Pool, name string) (pid int) {
 	t.Helper()
 	key, err := KeyOf(name)
@@ -45,7 +45,7 @@ func terminate(t testing.TB, pool *pgxpool.Pool, pid int) {
 
 func fresh() string { return "session/" + store.NewProcess().String() }
 
-// B105, B141. Nobody asks: the store hears of it by itself.
+// B105, B141. No call is made: the store learns of the loss by itself.
 func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	u, other := newUser(t, pool, nil), newUser(t, pool, nil)
@@ -64,7 +64,7 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 		t.Fatalf("release: %v", err)
 	}
 	var h store.Hold
-	until(t, "another gets in", func() bool { // we hear of it a little before the server lets go
+	until(t, "another gets in", func() bool { // the loss is noticed a little before the server releases the lock
 		var a store.Answer
 		h, a = other.ask(one, store.Full)
 		return a.Granted
@@ -87,7 +87,7 @@ func TestSession_AKilledBackendIsNoticedAtOnceAndPoisonsNothing(t *testing.T) {
 	}
 }
 
-// B79, with its control.
+// B79. A plain session is the control.
 func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["idle_session_timeout"] = "300" })
 	u := newUser(t, pool, nil)
@@ -100,7 +100,7 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 	if _, err := plain.Exec(t.Context(), "SELECT pg_advisory_lock(300); SET idle_session_timeout = 300", pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
 	}
-	// When the server has ended the plain one, an idle one was ended.
+	// Once the server has ended the plain session, it has ended an idle one.
 	until(t, "the plain session is ended", func() bool {
 		other := newUser(t, pool, nil)
 		defer other.Close()
@@ -113,7 +113,7 @@ func TestSession_OutlivesAServerThatEndsIdleSessions(t *testing.T) {
 	u.release(h)
 }
 
-// B104: it takes nothing out of the pool.
+// B104: it takes no connection from the pool.
 func TestSession_ManyNamesUseOneConnectionOutsideThePool(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t), func(c *pgxpool.Config) { c.MaxConns = 1 })
 	mine, err := pool.Acquire(t.Context())
@@ -175,7 +175,7 @@ func TestSession_OneForAllRoundsAndNoneWhenUnused(t *testing.T) {
 	if sessions() == "" {
 		t.Fatal("no session holds it")
 	}
-	other := newUser(t, pool, nil) // its session is idle for less long
+	other := newUser(t, pool, nil) // its session is idle for a shorter time
 	other.idle = u.idle
 	held := sessions()
 	other.release(other.take(fresh()))
@@ -188,7 +188,7 @@ func TestSession_OneForAllRoundsAndNoneWhenUnused(t *testing.T) {
 	until(t, "the session is closed", func() bool { return sessions() == "" })
 }
 
-// No wait blocks other names.
+// A wait on one name does not block other names.
 func TestSession_ManyWaitersDelayNoOtherName(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	holder, u := newUser(t, pool, nil), newUser(t, pool, nil)
@@ -239,8 +239,7 @@ func TestSession_AnAbandonedAskIsReleasedByTheLast(t *testing.T) {
 	}
 }
 
-// Nobody else may use our session, but if somebody does we do not say that a
-// name was ours to the end.
+// Nobody else may use the store's session. If somebody does, the store must not report that it held the name to the end.
 func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
 	u := newUser(t, poolOn(t, sharedAddr(t)), nil)
 	h := u.take(fresh())
@@ -254,7 +253,7 @@ func TestSession_AReleaseThatFindsTheLockGoneIsLost(t *testing.T) {
 	}
 }
 
-// pools of database/sql are asked for their settings and left alone.
+// The store reads the settings of database/sql pools and leaves them unchanged.
 func TestSession_OfDatabaseSQL(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	db := stdlib.OpenDBFromPool(pool)
@@ -319,7 +318,7 @@ func TestSession_NeverTwoInsideUnderKills(t *testing.T) {
 		}
 	}
 	last := newUser(t, pool, &Options{Tokens: true, Schema: schema})
-	until(t, "one more gets in", func() bool { // a killed session takes its time to end
+	until(t, "one more gets in", func() bool { // a killed session takes a while to end
 		_, a := last.ask(name, store.Full)
 		return a.Granted
 	})
@@ -331,8 +330,7 @@ func lowOf(name string) int64 {
 	return int64(low)
 }
 
-// What is done to a server that others use is done to one of its own: one, as it
-// takes seconds to make.
+// Tests that damage a server have a server of their own. They share one, as it takes seconds to start.
 func TestSession_OnAServerOfItsOwn(t *testing.T) {
 	t.Parallel()
 	settings := []string{"-c", "max_locks_per_transaction=10", "-c", "max_connections=30", "-c", "fsync=on", "-c", "wal_writer_delay=10s"}
@@ -352,7 +350,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			t.Fatalf("token %d after %d", h.Token, newest)
 		}
 	})
-	// What the server had drawn ahead of its disk is not drawn again.
+	// Values of the sequence that the server had drawn but not yet logged are not drawn again.
 	t.Run("NoTokenIsDrawnAgainAfterACrash", func(t *testing.T) {
 		pool := poolOn(t, server.Addr)
 		newest := int64(0)
@@ -407,8 +405,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		default:
 		}
 	})
-	// A pooler gives our session to others between two statements: found out before
-	// anything is locked.
+	// Between two statements a pooler gives our session to others. The store detects that before it takes a lock.
 	t.Run("APoolerIsRefused", func(t *testing.T) {
 		u := newUser(t, poolOn(t, testserver.PgBouncer(t, server.Addr, 3).Addr), nil)
 		_, err := u.Ask(t.Context(), u.claim("a", store.Full))
@@ -420,7 +417,7 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 		}
 		newUser(t, poolOn(t, server.Addr), nil).take("a")
 	})
-	// A session that is being opened has found out nothing yet.
+	// A session that is still being opened has no results yet.
 	t.Run("ACheckBesideOneThatIsBeingOpenedOpensItsOwn", func(t *testing.T) {
 		var dials atomic.Int32
 		opening, opened := make(chan struct{}), make(chan struct{})
@@ -459,11 +456,11 @@ func TestSession_OnAServerOfItsOwn(t *testing.T) {
 			t.Fatalf("on a standby: %v", err)
 		}
 	})
-	// A cable, or a firewall that has forgotten us: nothing tells of it.
+	// A cut cable, or a firewall that has dropped the connection: nothing reports it.
 	t.Run("OneThatSaysNothingIsGivenUpAndAllThatItHeldIsLost", func(t *testing.T) {
 		u := newUser(t, poolOn(t, server.Addr), nil)
 		h := u.take("a")
-		u.patience = 300 * time.Millisecond // to take it may last longer
+		u.patience = 300 * time.Millisecond // to take the lock may take longer than this
 		server.Freeze()
 		defer server.Thaw()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

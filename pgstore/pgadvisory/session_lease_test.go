@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// sessionLocker is one more process with locks in a session.
+// sessionLocker is another process with locks in a session.
 func sessionLocker(t testing.TB, pool *pgxpool.Pool) *holdfast.Locker {
 	t.Helper()
 	l, err := holdfast.New(mustSession(t, pool, nil), &holdfast.Options{Logger: quiet(t)})
@@ -94,7 +94,7 @@ func TestSessionLease_AWriterIsAloneAndNoCountIsLost(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	name := fresh()
 	var wg sync.WaitGroup
-	count := 0 // guarded by the lock alone
+	count := 0 // guarded by the lock under test alone
 	for range 3 {
 		l := sessionLocker(t, pool).With(&holdfast.Options{PollMin: time.Millisecond, PollMax: 5 * time.Millisecond})
 		for range 4 {

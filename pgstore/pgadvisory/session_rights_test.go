@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A roleful test has a role of its own, with no rights but to log in.
+// newRole creates a role for this test whose only right is to log in.
 func newRole(t testing.TB, addr string) (role string, pool *pgxpool.Pool) {
 	t.Helper()
 	role = "role_" + store.NewProcess().String()
@@ -24,7 +24,7 @@ func newRole(t testing.TB, addr string) (role string, pool *pgxpool.Pool) {
 	return role, poolOn(t, addr, func(c *pgxpool.Config) { c.ConnConfig.User = role })
 }
 
-// What the package comment says suffices, and no less does.
+// The rights that the package comment lists suffice, and fewer do not.
 func TestSession_RightsThatSuffice(t *testing.T) {
 	addr := sharedAddr(t)
 	admin, schema := poolOn(t, addr), apart(t, addr)
@@ -46,13 +46,13 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 		if f.About != "tokens" || f.Err != nil && (!errors.Is(f.Err, store.ErrDenied) || !strings.Contains(f.Run, " TO "+role+";\n")) {
 			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
 		}
-		if f.Err == nil && !strings.Contains(notification, "permission denied for schema") { // which a look does not tell
+		if f.Err == nil && !strings.Contains(notification, "permission denied for schema") { // reading the catalog does not show this one
 			t.Fatalf("Check has found %+v, and it was denied for %q", found, notification)
 		}
 	}
 	plain, other := newUser(t, pool, nil), newUser(t, admin, nil)
 	name := fresh()
-	h := plain.take(name) // locks need nothing
+	h := plain.take(name) // locks need no rights
 	if a := other.refused(name); len(a.Holders) != 1 || a.Holders[0].Owner.Program != "backup sh" {
 		t.Fatalf("refused by %+v", a)
 	}
@@ -67,7 +67,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(made)
-	run(made) // again
+	run(made) // a second time
 	denied("USAGE and SELECT on the sequence")
 	run(`GRANT USAGE ON SEQUENCE ` + schema + `.holdfast_tokens TO ` + role)
 	denied("USAGE and SELECT on the sequence")
@@ -90,7 +90,7 @@ func TestSession_RightsThatSuffice(t *testing.T) {
 	}
 }
 
-// Nothing can refuse a late holder then. Who has a session is warned too.
+// Without tokens nothing can refuse a late holder. A caller that has a session is warned too.
 func TestSession_ACheckWarnsWhereThereAreNoTokens(t *testing.T) {
 	addr := sharedAddr(t)
 	pool, schema := poolOn(t, addr), apart(t, addr)
@@ -204,7 +204,7 @@ func TestSession_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 	}
 }
 
-// noDriver is a database/sql driver that is not pgx's.
+// noDriver is a database/sql driver other than pgx's.
 type noDriver struct{}
 
 func (noDriver) Connect(context.Context) (driver.Conn, error) { return nil, driver.ErrBadConn }

@@ -20,8 +20,7 @@ func TestSessionStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return mustSession(t, pool, nil) })
 }
 
-// The sequence is one for all names: each promise has a schema of its own, so
-// that the tokens of another do not come between.
+// All names share one sequence. So each promise has a schema of its own, or the tokens of another promise would come in between.
 func TestSessionStoreWithTokens(t *testing.T) {
 	t.Parallel()
 	addr := sharedAddr(t)
@@ -46,7 +45,7 @@ func mustSession(t testing.TB, pool *pgxpool.Pool, o *Options) *Store {
 	return s
 }
 
-// A user is a Store with what was told of its losses.
+// user is a Store with the losses that it has reported.
 type user struct {
 	*Store
 	t    testing.TB
@@ -72,7 +71,7 @@ func (u *user) claim(name string, weight int64) store.Claim {
 	return store.Claim{Name: name, ID: u.id.NewID(), Limit: store.Full, Weight: weight, Try: true, PositionTTL: store.MaxPositionTTL, Owner: owner.Stored()}
 }
 
-// ask asks until there is an answer.
+// ask repeats the ask until there is an answer.
 func (u *user) ask(name string, weight int64) (store.Hold, store.Answer) {
 	u.t.Helper()
 	c := u.claim(name, weight)
@@ -112,7 +111,7 @@ func (u *user) release(h store.Hold) {
 	}
 }
 
-// told waits until the losses of these holds, and no other, were told.
+// reported waits until exactly the losses of these holds have been reported.
 func (u *user) reported(holds ...store.Hold) {
 	u.t.Helper()
 	want := map[store.ID]bool{}

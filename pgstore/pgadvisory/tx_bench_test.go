@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// BenchmarkTx compares LockTx with the bare call of the server's function: by one
-// transaction after another on one name, and by eight beside each other. The
-// figures are how long a claim took, in the median and in the slowest of a hundred.
+// BenchmarkTx compares LockTx with a bare call of the server's function: with one transaction after another on one name, and with eight at
+// once. It reports how long a claim took: the median, and the slowest of a hundred.
 //
 //	go test -run '^$' -bench Tx -benchtime 2000x ./pgstore/pgadvisory
 func BenchmarkTx(b *testing.B) {
@@ -41,7 +40,7 @@ func BenchmarkTx(b *testing.B) {
 }
 
 func claims(b *testing.B, pool *pgxpool.Pool, workers int, lock func(context.Context, pgx.Tx) error) {
-	ctx, cancel := context.WithCancel(b.Context()) // as most callers have it
+	ctx, cancel := context.WithCancel(b.Context()) // as in most callers
 	defer cancel()
 	var mu sync.Mutex
 	var took []time.Duration

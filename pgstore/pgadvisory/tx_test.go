@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An expiring context ends by its time when it is told to.
+// expiring is a context that ends as by its deadline, when the test ends it.
 type expiring struct{ context.Context }
 
 func (c expiring) Err() error {
@@ -31,7 +31,7 @@ func TestTx_ALockLastsUntilTheTransactionEnds(t *testing.T) {
 		for _, how := range []string{"COMMIT", "ROLLBACK"} {
 			one, two := "tx/"+store.NewProcess().String(), "tx/"+store.NewProcess().String()
 			a, b := begin(), begin()
-			for _, name := range []string{one, two} { // several fit in one
+			for _, name := range []string{one, two} { // a transaction can hold several
 				if err := TryLockTx(t.Context(), a.Tx, name); err != nil {
 					t.Fatal(err)
 				}
@@ -88,7 +88,7 @@ func TestTx_ARefusalAndATimeoutLeaveTheTransactionAsItWas(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// wait ends the context once the lock was asked for.
+		// wait ends the context once the lock has been requested.
 		wait := func(ctx context.Context, cancel func(), lock func(context.Context, any, string) error) error {
 			t.Helper()
 			if _, err := b.One("SELECT 'before'"); err != nil {
@@ -145,7 +145,7 @@ func TestTx_ReadersShareAndKeepAWriterOut(t *testing.T) {
 	})
 }
 
-// B139, B145: to the server a session never blocks itself.
+// B139, B145: in the server's view a session never blocks itself.
 func TestTx_TheSameNameAgainIsADeadlock(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		// Mutants run this test at the same time on the same server.
@@ -209,7 +209,7 @@ func TestTx_BadInputIsRefusedBeforeAnyIO(t *testing.T) {
 	}
 }
 
-// Session and transaction mode are of the same locks.
+// Session locks and transaction locks exclude each other.
 func TestTx_ExcludesSessions(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()

@@ -22,8 +22,8 @@ func queued(t *testing.T, pool *pgxpool.Pool, pid string) {
 	})
 }
 
-// TestTx_TheServerQueuesAndWakes shows that who waits stands in the server's queue:
-// it is granted in the order of arrival, and sends nothing meanwhile.
+// TestTx_TheServerQueuesAndWakes shows that a waiter is in the server's queue: it is granted in the order of arrival, and sends nothing while
+// it waits.
 func TestTx_TheServerQueuesAndWakes(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	eachTx(t, func(t *testing.T, begin func() someTx) {
@@ -39,7 +39,7 @@ func TestTx_TheServerQueuesAndWakes(t *testing.T) {
 			pid := tx.PID(t)
 			go func() {
 				err := LockTx(t.Context(), tx.Tx, name)
-				order = append(order, i) // under the lock
+				order = append(order, i) // guarded by the lock under test
 				done <- errors.Join(err, tx.End())
 			}()
 			queued(t, pool, pid)
@@ -58,7 +58,7 @@ func TestTx_TheServerQueuesAndWakes(t *testing.T) {
 	})
 }
 
-// B138: what a wait costs that ends while the lock is granted, or is not.
+// B138: a wait that ends at about the time of the grant leaves the transaction usable.
 func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	eachTx(t, func(t *testing.T, begin func() someTx) {
@@ -89,7 +89,7 @@ func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
 					t.Error("the lock stays after a wait that was canceled:", err)
 				}
 			}
-			for range 5 { // no late cancel request hits these
+			for range 5 { // no late cancel request hits these statements
 				if one, err := tx.One("SELECT 'fine'"); err != nil || one != "fine" {
 					t.Fatal(one, err)
 				}
@@ -98,7 +98,7 @@ func TestTx_ACancellationLeavesTheTransactionAndNoLock(t *testing.T) {
 	})
 }
 
-// Two transactions that wait for each other: the server finds it.
+// Two transactions wait for each other: the server detects the deadlock.
 func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	eachTx(t, func(t *testing.T, begin func() someTx) {
@@ -116,7 +116,7 @@ func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
 		go func() { outcomes <- outcome{a, LockTx(t.Context(), a.Tx, name+"/b")} }()
 		queued(t, pool, pid)
 		go func() { outcomes <- outcome{b, LockTx(t.Context(), b.Tx, name+"/a")} }()
-		one := <-outcomes // whichever the server picks
+		one := <-outcomes // the server picks which one fails
 		if !errors.Is(one.err, store.ErrDeadlock) {
 			t.Fatal(one.err)
 		}
@@ -132,8 +132,7 @@ func TestTx_ADeadlockIsFoundByTheServer(t *testing.T) {
 	})
 }
 
-// The transaction's own lock_timeout does not end a wait, its statement_timeout
-// does; neither costs the transaction.
+// The transaction's own lock_timeout does not end a wait, its statement_timeout does. Neither aborts the transaction.
 func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	eachTx(t, func(t *testing.T, begin func() someTx) {
@@ -142,7 +141,7 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 		if err := LockTx(t.Context(), a.Tx, name); err != nil {
 			t.Fatal(err)
 		}
-		// Long, as the statements before the wait are under it too, on a busy machine.
+		// The time is long, as it also bounds the statements before the wait, on a busy machine.
 		if _, err := b.One("SELECT set_config('lock_timeout', '1', true) || set_config('statement_timeout', '2000', true)"); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +170,7 @@ func TestTx_TimeoutsOfTheTransaction(t *testing.T) {
 	})
 }
 
-// A lock that was taken in a savepoint ends with it.
+// A lock that was taken after a savepoint is released when that is rolled back.
 func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
 	eachTx(t, func(t *testing.T, begin func() someTx) {
 		name := "tx/" + store.NewProcess().String()
@@ -203,7 +202,7 @@ func TestTx_ASavepointThatIsRolledBackGivesItsLocksBack(t *testing.T) {
 	})
 }
 
-// With a driver that cannot cancel a statement, a wait is cut into parts.
+// With a driver that cannot cancel a statement, the store waits in parts.
 func TestTx_AWaitOnAnotherDriverEndsToo(t *testing.T) {
 	pool := poolOn(t, sharedAddr(t))
 	db := sql.OpenDB(pgtest.OlderDriver(t, sharedAddr(t)))

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/pgstore/internal/pgtest"
 )
 
-// What the driver is told is what the URL says.
+// The driver gets the settings that the URL has.
 func TestSession_SettingsOfAURLReachTheServerAsWritten(t *testing.T) {
 	t.Parallel()
 	url := strings.Replace(testserver.PostgresURL(sharedAddr(t)), "postgres:", "postgres+session:", 1) + pgtest.Settings + "&schema=s&tokens=1"

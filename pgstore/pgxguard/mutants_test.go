@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testwait"
 )
 
-// The guard on pgx with one thing wrong fails a test.
+// Each mutant, the guard on pgx with one thing wrong, fails a test.
 func TestTheTestsCatchEachMutantOfTheGuardOnPgx(t *testing.T) {
 	t.Parallel()
 	var all []mutant.Broken

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main{M: m}.Run()) }
 
-// A lease that a test has made up.
+// made is a lease that a test has made up.
 type made struct {
 	name  string
 	token int64
@@ -52,7 +52,7 @@ func stale(t testing.TB, err error, token, fence int64) {
 	}
 }
 
-// database is a schema of its own, with the fences and a table of one row.
+// database creates a schema for the test, with the fences and a table of one row.
 func database(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return databaseOn(t, testserver.SharedPostgres(t))
@@ -74,7 +74,7 @@ func databaseOn(t testing.TB, addr string) *pgxpool.Pool {
 	return pool
 }
 
-// closed closes the pool, which waits for connections that were not given back.
+// closed closes the pool. That waits for connections that were not given back.
 func closed(t testing.TB, pool *pgxpool.Pool) {
 	done := make(chan struct{})
 	go func() {
@@ -125,7 +125,7 @@ func TestGuard_TheRuleIsKeptOnPgx(t *testing.T) {
 	if err := do(t, pool, made{"a", 12, holdfast.ModeSlots}, set("slots")); !errors.Is(err, holdfast.ErrUnsupported) {
 		t.Error(err)
 	}
-	// The fences are those of guard.PostgreSQL.
+	// The fences are the same as those of guard.PostgreSQL.
 	var fence int64
 	fine(t, pool.QueryRow(t.Context(), "SELECT fence FROM holdfast_fence WHERE name = 'a'").Scan(&fence))
 	if fence != 11 {
@@ -159,7 +159,7 @@ func TestGuard_DoOnPgxRestartsAfterAConflict(t *testing.T) {
 		defer func() { recover() }()
 		_ = do(t, pool, writer(12), func(context.Context, pgx.Tx) error { panic("test") })
 	}()
-	fine(t, do(t, pool, writer(10), set("usable"))) // what was rolled back raised no fence
+	fine(t, do(t, pool, writer(10), set("usable"))) // the rollback raised no fence
 	if in := pool.Stat().AcquiredConns(); in != 0 {
 		t.Errorf("%d connections were not given back", in)
 	}
@@ -178,7 +178,7 @@ func TestGuard_OnPgxACommitThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-// A server that stands still does not keep Do.
+// A frozen server does not block Do.
 func TestGuard_OnPgxAFrozenServerEndsARollback(t *testing.T) {
 	t.Parallel()
 	server := testserver.Postgres(t)
@@ -209,10 +209,10 @@ func TestGuard_OnPgxADeletedNameStartsWithoutAFence(t *testing.T) {
 	fine(t, do(t, pool, writer(1), set("two")))
 }
 
-// Example guards a write by a lease of any store.
+// Example guards a write with a lease of any store.
 func Example() {
 	ctx := context.Background()
-	url := os.Getenv("DATABASE_URL") // none here: the example shows how it is written
+	url := os.Getenv("DATABASE_URL") // not set here: the example only shows how it is written
 	if url == "" {
 		fmt.Println("no database")
 		return

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/redisstore/redisguard"
 )
 
-// The state of an invoice is written only while nobody with a newer token has
-// been at it.
+// The state of an invoice is written only if nobody with a newer token has written it.
 func ExampleDo() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -44,7 +43,7 @@ func ExampleDo() {
 	}
 	first := mark("new")
 	mark("sent")
-	// One that is late, and does not know that another has been at it, writes nothing.
+	// A late holder that does not know of the newer one writes nothing.
 	err = redisguard.Do(ctx, client, first, "SET", "invoice:42", "new").Err()
 	fmt.Println(errors.Is(err, holdfast.ErrLost), client.Get(ctx, "invoice:42").Val())
 	// Output:
@@ -53,7 +52,7 @@ func ExampleDo() {
 	// true sent
 }
 
-// Several keys at once: they share a hash tag.
+// Several keys at once must share a hash tag.
 func ExampleScript() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -81,5 +80,5 @@ func ExampleScript() {
 	// Output: <nil> paid [paid by card]
 }
 
-// exampleServer is a Redis of the tests' own.
+// exampleServer starts a Redis for the examples.
 func exampleServer() (addr string, stop func()) { return testserver.ExampleRedis() }

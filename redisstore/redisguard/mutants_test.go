@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The guard in Redis with one thing wrong fails a test.
+// Each mutant, the guard in Redis with one thing wrong, fails a test.
 func TestTheTestsCatchEachMutantOfTheGuardInRedis(t *testing.T) {
 	var all []mutant.Broken
 	for _, m := range []struct {

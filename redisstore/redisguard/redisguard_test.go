@@ -22,11 +22,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The driver's own, which ends within a second of its pool.
+	// This is a goroutine of the driver. It ends within a second of its pool.
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// A lease that a test has made up.
+// made is a lease that a test has made up.
 type made struct {
 	name  string
 	token int64
@@ -40,8 +40,7 @@ func (m made) Mode() holdfast.Mode { return m.mode }
 func writer(t testing.TB, token int64) made { return made{t.Name(), token, holdfast.ModeWrite} }
 func reader(t testing.TB, token int64) made { return made{t.Name(), token, holdfast.ModeRead} }
 
-// connect returns a client of the server that all these tests share, which is
-// left empty.
+// connect returns a client of the server that all these tests share. It empties the server at the end of the test.
 func connect(t testing.TB) *redis.Client {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: testserver.SharedRedis(t)})
@@ -59,7 +58,7 @@ func fine(t testing.TB, err error) {
 	}
 }
 
-// stale says that err is the refusal of the token as the fence is there.
+// stale checks that err refuses the token because of that fence.
 func stale(t testing.TB, err error, token, fence int64) {
 	t.Helper()
 	var s *guard.StaleError
@@ -75,12 +74,11 @@ func same[T comparable](t testing.TB, what string, have, want T) {
 	}
 }
 
-// What all of this is for. A holder reads, is stopped for longer than its TTL,
-// and writes what it computed from what it had read: without the guard that
-// lands on top of what the next holder wrote, with it never.
+// This is what the guard is for. A holder reads, is paused for longer than its TTL, and writes what it computed from the old value. Without
+// the guard that overwrites what the next holder wrote; with the guard it never does.
 func TestGuard_APausedHolderWritesLate(t *testing.T) {
 	client := connect(t)
-	// deposit reads the balance, waits, and writes it back with one more.
+	// deposit reads the balance, pauses, and writes it back plus one.
 	deposit := func(l *holdfast.Lease, key, by string, guarded bool, pause func()) error {
 		do := func(command string, args ...any) *redis.Cmd {
 			if guarded {
@@ -107,7 +105,7 @@ func TestGuard_APausedHolderWritesLate(t *testing.T) {
 			l, err := late.Mutex("account").Lock(t.Context())
 			fine(t, err)
 			err = deposit(l, key, "the late one", c.guarded, func() {
-				// Its renewals do not arrive, and it does not look at its lease.
+				// Its renewals do not arrive, and it does not check its lease.
 				mem.Fail(func(op, name string) error {
 					if op == "renew" {
 						return io.ErrUnexpectedEOF
@@ -132,7 +130,7 @@ func TestGuard_APausedHolderWritesLate(t *testing.T) {
 	}
 }
 
-// twoLockers are of two processes that use one store.
+// twoLockers returns two processes that use one store.
 func twoLockers(t testing.TB, mem *memstore.Store) (a, b *holdfast.Locker) {
 	t.Helper()
 	var both [2]*holdfast.Locker
@@ -161,11 +159,11 @@ func TestGuard_TheFenceIsRaisedBeforeTheHolderReads(t *testing.T) {
 func TestGuard_AReadLeaseIsCheckedAndNeverRaises(t *testing.T) {
 	client, key := connect(t), t.Name()
 	check := func(l guard.Lease) error { return redisguard.Check(t.Context(), client, l, key) }
-	fine(t, check(reader(t, 9))) // nobody was here yet
+	fine(t, check(reader(t, 9))) // the fence does not exist yet
 	same(t, "keys", client.Exists(t.Context(), "holdfast:fence:{"+key+"}:"+key).Val(), 0)
 	fine(t, check(writer(t, 10)))
 	fine(t, check(reader(t, 12)))
-	fine(t, check(reader(t, 11))) // beside the other: their order means nothing
+	fine(t, check(reader(t, 11))) // beside the other: the order of readers does not matter
 	fine(t, check(writer(t, 10)))
 	stale(t, check(reader(t, 9)), 9, 10)
 }
@@ -181,7 +179,7 @@ func TestGuard_AnUpgradeShutsOutEarlierReaders(t *testing.T) {
 	fine(t, check(reader(t, 13))) // a new one beside it
 }
 
-// A number of Lua's would take these for equal.
+// As numbers of Lua these would be equal.
 func TestGuard_TokensAreComparedExactly(t *testing.T) {
 	client, key := connect(t), t.Name()
 	for _, pair := range [][2]int64{{9, 10}, {1<<53 - 1, 1 << 53}, {1 << 53, 1<<53 + 1}, {1<<63 - 2, 1<<63 - 1}} {
@@ -192,7 +190,7 @@ func TestGuard_TokensAreComparedExactly(t *testing.T) {
 	}
 }
 
-// A refusal does nothing at all, and a script that fails has raised the fence.
+// A refused script does nothing at all, and a script that fails has raised the fence.
 func TestGuard_ARefusedScriptDoesNothing(t *testing.T) {
 	client, key := connect(t), t.Name()
 	both := redisguard.NewScript(`
@@ -216,8 +214,7 @@ func TestGuard_ARefusedScriptDoesNothing(t *testing.T) {
 	stale(t, both.Run(t.Context(), client, writer(t, 11), keys, "late", "late").Err(), 11, 12)
 }
 
-// Nothing comes between the check and the write: what lands is in the order of
-// the tokens, however many write at a time.
+// Nothing happens between the check and the write: writes land in the order of the tokens, however many writers there are.
 func TestGuard_WhatLandsIsInTheOrderOfTheTokens(t *testing.T) {
 	client, key := connect(t), t.Name()
 	var all sync.WaitGroup
@@ -245,12 +242,12 @@ func TestGuard_WhatLandsIsInTheOrderOfTheTokens(t *testing.T) {
 	}
 }
 
-// The fence is in the slot of what it guards, on whichever server that is.
+// The fence is in the slot of the keys that it guards, whichever server has that.
 func TestGuard_OnAClusterTheFenceIsInTheSlotOfItsKeys(t *testing.T) {
 	servers := testserver.RedisCluster(t, 3)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}})
 	defer client.Close()
-	l := made{"{other}:name", 11, holdfast.ModeWrite} // its own braces mean nothing
+	l := made{"{other}:name", 11, holdfast.ModeWrite} // braces in its name do not matter
 	both := redisguard.NewScript(`for _, key in ipairs(KEYS) do redis.call('SET', key, 'x') end return #KEYS`)
 	nodes := map[string]bool{}
 	for i := range 20 {
@@ -315,14 +312,15 @@ func TestGuard_WhatCannotBeGuardedIsAnError(t *testing.T) {
 	}
 }
 
-// What the package says that suffices, suffices.
+// The rights that the package lists suffice.
 func TestGuard_LeastRights(t *testing.T) {
 	server := testserver.Redis(t)
 	admin := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer admin.Close()
 	fine(t, admin.Do(t.Context(), "ACL", "SETUSER", "app", "on", ">secret", "~holdfast:fence:*", "~invoice:*",
 		"+evalsha", "+eval", "+get", "+set", "+incr").Err())
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret", DisableIdentity: true, ReadTimeout: time.Minute}) // it would repeat what has no answer
+	// With a short timeout the client would repeat a request that got no answer.
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "app", Password: "secret", DisableIdentity: true, ReadTimeout: time.Minute})
 	defer client.Close()
 	fine(t, redisguard.Do(t.Context(), client, writer(t, 11), "INCR", "invoice:42").Err())
 	stale(t, redisguard.Do(t.Context(), client, writer(t, 10), "INCR", "invoice:42").Err(), 10, 11)
@@ -338,7 +336,7 @@ func TestGuard_ADeletedKeyStartsWithoutAFence(t *testing.T) {
 	if err := check(19); !errors.Is(err, holdfast.ErrLost) {
 		t.Fatal(err)
 	}
-	for range 2 { // nothing there is fine
+	for range 2 { // the second one finds no fence, which is fine
 		fine(t, redisguard.Forget(t.Context(), client, key, "{"+key+"}:log"))
 	}
 	fine(t, check(1))

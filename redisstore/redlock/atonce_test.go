@@ -8,16 +8,15 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// unsent returns a Store of one node that is up and sends nothing: what is to be
-// sent stays in its lanes.
+// unsent returns a Store of one node that is up and sends nothing: requests stay in its lanes.
 func unsent(t *testing.T) (*Store, *node) {
 	t.Helper()
-	s, err := newStore(clientsOf(t, "127.0.0.1:1"), nil, nil) // never asked
+	s, err := newStore(clientsOf(t, "127.0.0.1:1"), nil, nil) // never contacted
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	s.first.Do(func() {}) // nor looked at
+	s.first.Do(func() {}) // nor checked
 	n := s.nodes[0]
 	n.state = up
 	for i := range n.lanes {
@@ -26,7 +25,7 @@ func unsent(t *testing.T) (*Store, *node) {
 	return s, n
 }
 
-// waiting are the jobs in the node's lanes. n.mu is held.
+// waiting returns the jobs in the node's lanes. The caller holds n.mu.
 func (n *node) waiting() (all []*job) {
 	for i := range n.lanes {
 		all = append(all, n.lanes[i].waiting...)
@@ -38,8 +37,8 @@ func releaseOf(n *node) *job {
 	return &job{n: n, id: me.NewID(), sc: &n.s.scripts.release, owed: store.Now().Add(time.Minute)}
 }
 
-// A slow node answers that it lacks a hold when the others have confirmed the
-// renewal long since, and the release has been queued behind that answer.
+// A slow node answers that it lacks a hold. The other nodes have confirmed the renewal long before, and the release is queued behind that
+// answer.
 func TestNoVoteIsRestoredAfterItsRelease(t *testing.T) {
 	t.Parallel()
 	for _, released := range []bool{false, true} {
@@ -65,13 +64,12 @@ func TestNoVoteIsRestoredAfterItsRelease(t *testing.T) {
 	}
 }
 
-// Who waits for a node asks it as soon as it is back, and must not be refused for a
-// hold that was released meanwhile.
+// A claim that waits for a node asks it as soon as the node is back. A hold that was released in the meantime must not refuse that ask.
 func TestAReturningNodeGetsMissedReleasesFirst(t *testing.T) {
 	t.Parallel()
 	s, n := unsent(t)
 	n.state, n.owed = unknown, []*job{releaseOf(n)}
-	s.mu.Lock() // whom changed would wake is woken behind this
+	s.mu.Lock() // changed wakes waiting claims only after this
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -89,8 +87,7 @@ func TestAReturningNodeGetsMissedReleasesFirst(t *testing.T) {
 	<-done
 }
 
-// Releases that fail together are owed to the node, though it is found to be back
-// while they are looked at.
+// Releases that fail together are still owed to the node, even if the node is found to be back while they are being handled.
 func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 	t.Parallel()
 	for range 200 {
@@ -102,7 +99,7 @@ func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			n.exchange(&lane{}, jobs) // nobody listens there
+			n.exchange(&lane{}, jobs) // no server listens there
 		}()
 		for ended := false; !ended; {
 			select {
@@ -124,8 +121,8 @@ func TestReleasesThatFailAsTheirNodeComesBackAreOwed(t *testing.T) {
 	}
 }
 
-// Watch does not wait for a node that is slow. What that node has sent before it is
-// subscribed to there was missed, so that subscription has everybody poll.
+// Watch does not wait for a slow node. Notifications that this node sent before it was subscribed to are missed, so the subscription makes all
+// waiters poll.
 func TestAMailboxOpenedAfterWatchMakesAllWaitersPoll(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -162,8 +159,8 @@ func TestAMailboxOpenedAfterWatchMakesAllWaitersPoll(t *testing.T) {
 	}
 }
 
-// What is adopted goes by its new id from then on: its release must not overtake the
-// renewal that gives it that id. What is detached went by its old one.
+// An adopted hold uses its new id from then on: its release must not overtake the renewal that gives it that id. A detached hold used its old
+// id until then.
 func TestARenewalThatMovesAHoldIsInTheLaneOfItsOwner(t *testing.T) {
 	t.Parallel()
 	even, odd := me.NewID(), me.NewID()

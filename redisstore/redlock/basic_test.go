@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// occupied has a hold of somebody else, by one node alone, on each node of the
-// set.
+// occupied puts a hold of another process on each node of the set, separately for each node.
 func occupied(t *testing.T, addrs []string, o *Options, name string, set int) {
 	t.Helper()
 	for i, addr := range addrs {
@@ -28,7 +27,7 @@ func TestItIsGrantedExactlyWhenAMajorityIsFree(t *testing.T) {
 	for _, n := range []int{2, 3, 4, 5} {
 		addrs, o := testserver.SharedRedises(t, n), apart()
 		s := trusting(t, clientsOf(t, addrs...), o)
-		s.straggle = longAnswer // a node that stands still is waited for: it may be the one that is free
+		s.straggle = longAnswer // the test waits for a node that stalls: it may be the free one
 		defer s.Close()
 		for set := range 1 << n {
 			taken := 0
@@ -36,12 +35,12 @@ func TestItIsGrantedExactlyWhenAMajorityIsFree(t *testing.T) {
 				taken += set >> i & 1
 			}
 			for _, try := range []bool{true, false} {
-				// Each has its own: a release returns before the last node has done it.
+				// Each case has a name of its own: a release returns before the last node has done it.
 				name := fmt.Sprint("occupied ", set, try)
 				occupied(t, addrs, o, name, set)
 				c := mutex(name)
 				c.Try = try
-				for _, n := range s.nodes { // none is known to be slow, or it would not be waited for
+				for _, n := range s.nodes { // no node may count as slow, or the store would not wait for it
 					n.mu.Lock()
 					n.measured = 0
 					n.mu.Unlock()

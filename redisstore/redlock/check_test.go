@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What a node that grants nothing new is like is found, and whether the others
-// are enough.
+// The check finds why a node grants nothing new, and whether the other nodes suffice.
 func TestTheCheckFindsNodesThatGrantNothingNew(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, about, says, on string }{
@@ -49,7 +48,7 @@ func TestTheCheckFindsNodesThatGrantNothingNew(t *testing.T) {
 	}
 }
 
-// A node that lets nobody in counts for as little as one that is away, though it was in use until now.
+// A node that refuses the login counts as one that is down, even if it was in use until now.
 func TestTheCheckCountsNoNodeThatAnswersNothing(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
@@ -69,8 +68,8 @@ func TestTheCheckCountsNoNodeThatAnswersNothing(t *testing.T) {
 	}
 }
 
-// A node whose clock is so far from most others' that no claim gets its vote counts
-// for as little as a full one, and clocks are compared also while a node is away.
+// If a node's clock is so far from most others' that no claim gets its vote, the node counts as little as a full one. The check compares
+// clocks also while a node is down.
 func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {
 	t.Parallel()
 	servers, set, open := nodesWithClock(t, 3)
@@ -124,7 +123,7 @@ func TestTheCheckFindsNodesWhoseClocksGrantNothing(t *testing.T) {
 	check("one is away, and another ahead", true, true, false, false, false, true)
 }
 
-// A node that answers late, as a busy machine has it do, is not known to have a wrong clock.
+// A node that answers late because the machine is busy does not count as one with a wrong clock.
 func TestAClockReadLateIsNotReportedAsApart(t *testing.T) {
 	const s = time.Second
 	nodes := []*node{{address: "a"}, {address: "b"}, {address: "c"}}

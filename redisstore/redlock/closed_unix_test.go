@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// byNode is what the command finds in an error of too few nodes.
+// byNode splits an error about too few nodes as the command does.
 func byNode(t *testing.T, err error) (count string, failed map[string]error) {
 	t.Helper()
 	var e *tooFew
@@ -23,17 +23,17 @@ func byNode(t *testing.T, err error) (count string, failed map[string]error) {
 	return count, maps.Collect(each)
 }
 
-// Whether a node hangs or its port is closed: the error has its address and the cause.
+// Whether a node hangs or its port is closed, the error has its address and the cause.
 func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{Timeout: longAnswer})
 	servers[0].Freeze()
 	servers[2].Freeze()
 	c := mutex("x")
-	c.TTL, c.PositionTTL = time.Second, time.Second // which is all the time that an ask has
+	c.TTL, c.PositionTTL = time.Second, time.Second // that is all the time that an ask has
 	var count string
 	var failed map[string]error
-	until(t, "the third answers in that time", func() bool { // else it is named like them
+	until(t, "the third answers in that time", func() bool { // otherwise it is named like them
 		_, err := s.Ask(t.Context(), c)
 		count, failed = byNode(t, err)
 		return !errors.Is(failed[servers[1].Addr], errLate)
@@ -56,7 +56,7 @@ func TestEachNodeThatDidNotAnswerIsNamedWithItsCause(t *testing.T) {
 	}
 }
 
-// Two of three decide that there are too few, and the third is named all the same.
+// Two of three decide that there are too few nodes. The error names the third all the same.
 func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
 	t.Parallel()
 	s, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t), testserver.ClosedPort(t)), &Options{Timeout: longAnswer})
@@ -70,7 +70,7 @@ func TestAllNodesThatAreAwayAreNamed(t *testing.T) {
 	}
 }
 
-// A node that only has to let time pass is not named beside the time.
+// A node that only has to wait is reported by the remaining time alone.
 func TestYoungNodesAreReportedByTheirTime(t *testing.T) {
 	t.Parallel()
 	young, err := New(clientsOf(t, testserver.ClosedPort(t), testserver.Redis(t).Addr, testserver.Redis(t).Addr), &Options{Timeout: longAnswer})

@@ -10,10 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Eight claimants on five nodes, of which up to two are dead: each has its turn,
-// in the order of their positions, so the shares are equal, and nobody is ever
-// stuck. What is counted is turns of others while one waits: how soon each comes
-// again is the machine's affair.
+// Eight claimants use five nodes, of which up to two are dead. Each has its turn in the order of the queue positions, so the shares are equal,
+// and nobody is ever stuck. The test counts the turns of others while one waits: how soon each asks again depends on the machine.
 func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 	t.Parallel()
 	const claimants, turns = 8, 20
@@ -25,8 +23,8 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 			nodes[i] = []string{"127.0.0.1:1", "127.0.0.1:2"}[i]
 		}
 		var mu sync.Mutex
-		var order []int // whose turns there were
-		most := 0       // of one other while somebody waited
+		var order []int // who had each turn
+		most := 0       // turns of one other claimant while somebody waited
 		var last int64
 		inside := false
 		var all sync.WaitGroup
@@ -52,7 +50,7 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 					began := time.Now()
 					a, err := s.Ask(t.Context(), c)
 					mu.Lock()
-					placed := len(order) // turns that were before it
+					placed := len(order) // turns before this ask
 					mu.Unlock()
 					for err == nil && !a.Granted {
 						if time.Since(began) > patience {
@@ -61,7 +59,7 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 						}
 						select {
 						case <-wake:
-						case <-time.After(max(min(a.Until, c.PositionTTL/4), time.Millisecond)): // or its position would lapse
+						case <-time.After(max(min(a.Until, c.PositionTTL/4), time.Millisecond)): // or its position would expire
 						}
 						a, err = s.Ask(t.Context(), c)
 					}
@@ -77,7 +75,7 @@ func TestEightClaimantsOnFiveNodesShareEvenlyAndProceed(t *testing.T) {
 					for _, other := range order[placed:] {
 						passed[other]++
 					}
-					if slices.Max(passed) > 2 { // one that came at the same moment can have two
+					if slices.Max(passed) > 2 { // a claimant that arrived at the same moment can have two turns
 						t.Errorf("%d dead nodes: while claimant %d waited the others had %v turns", dead, i, passed)
 					}
 					most = max(most, slices.Max(passed))

@@ -17,10 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Random operations of three clients on a majority of nodes and on the model of
-// one, at the same moment by the same clock: the same answers, and the same
-// entries on every node that is up. The model's numbers are its own: of tokens
-// it is the order that has to be the same.
+// Random operations of three clients run on a majority of nodes and on the model of one node, at the same moment by the same clock. Both must
+// give the same answers, and every node that is up must have the same entries. The model's numbers are its own: of tokens only the order has
+// to match.
 func TestTheMajorityAnswersAsTheModel(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ nodes, dead int }{"3 nodes": {3, 0}, "3 nodes, one dead": {3, 1}, "5 nodes, two dead": {5, 2}} {
@@ -68,7 +67,7 @@ func TestTheMajorityAnswersAsTheModel(t *testing.T) {
 	}
 }
 
-// rare is one of those that were seen less than so many times, or empty.
+// rare returns one of those that were seen fewer than least times, or an empty string.
 func rare(seen map[string]int, of []string, least int) string {
 	for _, what := range of {
 		if seen[what] < least {
@@ -92,19 +91,19 @@ type whole struct {
 	owners []*owning
 }
 
-// An owning is an id, who has it, and what its newest grant has drawn.
+// owning is an id, its owner, and the tokens of its newest grant.
 type owning struct {
 	s     *Store
 	id    store.ID
 	order int64
-	p     int64 // of the newest ask in the model
+	p     int64 // of the newest ask, in the model
 	own   int64 // the token in the model, 0 if there is none
-	token int64 // the store's
+	token int64 // the token in the store
 	n     int
-	left  bool // it was released or told of a loss, which is an id's last
+	left  bool // it was released or its loss was reported; the id is not used again
 }
 
-// A remembered says what the store had of the claim before an operation.
+// remembered is what the store knew of the claim before an operation.
 type remembered struct{ there, held, placed bool }
 
 func (d *whole) begin(name string) {
@@ -122,7 +121,7 @@ func (d *whole) step() {
 	kind := d.rng.IntN(22)
 	o := d.owners[d.rng.IntN(len(d.owners))]
 	if i := slices.IndexFunc(d.owners, func(o *owning) bool { return o.token != 0 }); (kind < 2 || kind >= 11) && i >= 0 && d.rng.IntN(3) > 0 {
-		o = d.owners[i] // what is about a hold is mostly about one
+		o = d.owners[i] // most steps about a hold pick an owner that has one
 	}
 	var was remembered
 	if cl := o.s.claims.get(o.id); cl != nil {
@@ -140,7 +139,7 @@ func (d *whole) step() {
 		d.release(o, was)
 	case kind < 21:
 		d.breaks(o)
-	default: // somebody new
+	default: // a new claimant
 		*o = owning{s: o.s, id: me.NewID()}
 	}
 	d.settled()
@@ -150,8 +149,7 @@ func (d *whole) step() {
 	d.same()
 }
 
-// timeless has what a Store remembers not end by its own clock: here time goes on
-// as the test says.
+// timeless stops the Store's memory from expiring by its own clock: here the test sets the time.
 func (c *claims) timeless() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +173,7 @@ func (d *whole) fail(format string, args ...any) {
 	d.Fatalf("%s\nafter\n%s", fmt.Sprintf(format, args...), strings.Join(d.history[max(0, len(d.history)-15):], "\n"))
 }
 
-// outcome is what an error says, in one word.
+// outcome describes an error in one word.
 func outcome(err error) string {
 	switch {
 	case err == nil:
@@ -211,7 +209,7 @@ func (d *whole) ask(o *owning, had remembered) {
 	if !had.there {
 		o.order = d.now
 	} else if had.placed {
-		c.Try = false // who has a position keeps it
+		c.Try = false // a claim with a position keeps it
 	}
 	if !d.model.there {
 		d.model.last = d.now
@@ -257,8 +255,7 @@ func (d *whole) ask(o *owning, had remembered) {
 	}
 }
 
-// askAgain is the ask of one who holds: the same token, and as a renewal of one
-// who has not shown it.
+// askAgain checks an ask of a holder: it returns the same token, and acts like a renewal by an owner that has not shown the token.
 func (d *whole) askAgain(o *owning, a store.Answer, err error) {
 	i := d.model.find(o.id)
 	shown := i >= 0 && d.model.q[i].shown
@@ -275,8 +272,7 @@ func (d *whole) askAgain(o *owning, a store.Answer, err error) {
 	}
 }
 
-// lost is what a client does that is told that it has lost: what it may have
-// left is given back, unless somebody has broken it.
+// lost does what a client does when its loss is reported: it releases what may be left, unless somebody has broken the hold.
 func (d *whole) lost(o *owning, err error) {
 	var broken *store.LostError
 	if !errors.As(err, &broken) || broken.Reason == "" {
@@ -285,7 +281,7 @@ func (d *whole) lost(o *owning, err error) {
 	o.token, o.own, o.left = 0, 0, true
 }
 
-// refused compares who is said to be in the way, and for how long.
+// refused compares the reported blockers, and for how long they block.
 func (d *whole) refused(o *owning, a store.Answer) {
 	var holders []store.ID
 	var untils, placed []int64
@@ -317,7 +313,7 @@ func (d *whole) refused(o *owning, a store.Answer) {
 	}
 }
 
-// renew renews for at least as long as a machine that stands still may need for the answers.
+// renew renews for at least as long as a stalling machine may need for the answers.
 func (d *whole) renew(o *owning, had remembered) {
 	ttl, u, newID := time.Duration(5+d.rng.IntN(46))*time.Second, int64(d.rng.IntN(12)), store.ID{}
 	if d.rng.IntN(5) == 0 {
@@ -343,7 +339,7 @@ func (d *whole) renew(o *owning, had remembered) {
 func (d *whole) release(o *owning, had remembered) {
 	h, own := store.Hold{Name: d.name, ID: o.id, Token: o.token}, o.own
 	if d.rng.IntN(4) == 0 {
-		h.Token, own = o.token+1, o.own+1 // of no hold
+		h.Token, own = o.token+1, o.own+1 // no hold has this token
 	}
 	if withdraw := o.token == 0 || d.rng.IntN(5) == 0; withdraw {
 		h.Token = 0
@@ -375,7 +371,7 @@ func (d *whole) release(o *owning, had remembered) {
 	if got := outcome(err); (want == '1') != (got == "done") || want != '1' && got != "lost" {
 		d.fail("released: %v, the model answers %c", err, want)
 	}
-	if d.model.last < before { // a part of the block is given back
+	if d.model.last < before { // part of the block was given back
 		d.most -= before - d.model.last
 	}
 	if o.s.claims.get(o.id) == nil {
@@ -395,7 +391,7 @@ func (d *whole) breaks(o *owning) {
 	d.seen["break "+outcome(err)]++
 }
 
-// exchanges is how many each node has had.
+// exchanges returns how many exchanges each node has had.
 func exchanges(s *Store) (all []int) {
 	for _, n := range s.nodes {
 		n.mu.Lock()
@@ -405,13 +401,12 @@ func exchanges(s *Store) (all []int) {
 	return all
 }
 
-// reach has a node do what every operation does, drop what is over and give
-// room, if it was sent nothing of an ask: that is so where the ask was withdrawn
-// before its turn to be sent had come.
+// reach makes each node do what every operation does, remove expired entries and grant waiters, if the node got no part of an ask. That
+// happens when the ask was withdrawn before it was sent to the node.
 func (d *whole) reach(s *Store, before []int) {
 	now := exchanges(s)
 	if slices.Equal(now, before) {
-		return // no node was: it is no operation
+		return // no node got anything: it is no operation
 	}
 	for i, n := range s.nodes {
 		if now[i] == before[i] {
@@ -423,15 +418,14 @@ func (d *whole) reach(s *Store, before []int) {
 	}
 }
 
-// settled waits until no node has anything to do: an answer comes before the
-// last of them has heard.
+// settled waits until all nodes are idle: a call returns before the last of them has got the request.
 func (d *whole) settled() {
 	for _, s := range d.stores {
 		idle(d, s)
 	}
 }
 
-// same compares what the nodes have, and what is listed, with the model.
+// same compares the entries of the nodes, and the listing, with the model.
 func (d *whole) same() {
 	s := d.stores[d.rng.IntN(len(d.stores))]
 	readers := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Each server has a client of its own; the majority is the retry. The example asks for no
-// lock: a server that has just been started grants nothing for MaxTTL.
+// Each server has a client of its own, and the clients do not retry: the majority replaces that. The example does not lock: a server that has
+// just started grants nothing for MaxTTL.
 func ExampleNew() {
 	var clients []*redis.Client
 	for _, addr := range []string{"10.0.0.1:6379", "10.0.1.1:6379", "10.0.2.1:6379"} {
@@ -37,7 +37,7 @@ func ExampleNew() {
 	// Output: Redlock on 10.0.0.1:6379, 10.0.1.1:6379, 10.0.2.1:6379
 }
 
-// What a claim may not be longer than is MaxTTL, one number for all clients.
+// No claim may last longer than MaxTTL, which must be the same for all clients.
 func ExampleOpen() {
 	s, err := redlock.Open("redlock:redis://10.0.0.1,redis://10.0.1.1,redis://10.0.2.1?max-ttl=20s", nil)
 	if err != nil {

@@ -17,10 +17,9 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Two good nodes and one that takes connections nowhere: everything goes, and
-// nobody stalls for it, as it is dialed in the background alone. With one node
-// gone both others are needed for everything, so they are waited for with
-// patience: on a loaded machine either can be slow to answer.
+// With two good nodes and one whose connections never complete, everything works, and no call stalls, as the dead node is dialed in the
+// background only. Without it every operation needs both good nodes. So the test waits for them patiently: on a loaded machine either can be
+// slow to answer.
 func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -28,7 +27,7 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(time.Second): // a check asks the dead node itself, and waits so long
+		case <-time.After(time.Second): // a check dials the dead node itself, and waits this long
 		case <-over:
 		}
 		return nil, net.ErrClosed
@@ -41,7 +40,7 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 	var sent sentScripts
 	storetest.Run(t, func(t *testing.T) store.Store {
 		s := trusting(t, clients, nil)
-		s.straggle = straggle // the good ones have to answer both, and are waited for
+		s.straggle = straggle // every operation needs both good nodes, so wait for them
 		s.nodes[2].client.AddHook(&sent)
 		return slowly(t, s)
 	})
@@ -50,8 +49,7 @@ func TestTwoGoodNodesAndADeadOneKeepEveryPromise(t *testing.T) {
 	}
 }
 
-// sentScripts counts the operations that a client is given, which are all scripts;
-// what looks at a node runs none.
+// sentScripts counts the operations that a client sends. Each is a script; the check of a node runs none.
 type sentScripts struct{ atomic.Int32 }
 
 func (c *sentScripts) count(cmds ...redis.Cmder) {
@@ -108,7 +106,7 @@ func TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
 	held := mustHold(t, s, mutex("held"))
-	free(t, s, "x") // so that there is a newest token, and what arrives late is accepted
+	free(t, s, "x") // so that there is a newest token, and late requests are accepted
 	idle(t, s)
 	s.timeout = 1500 * time.Millisecond
 	servers[0].Freeze()
@@ -145,8 +143,7 @@ func TestTwoOfThreeNodesFrozenAreUnavailableAndLoseNothing(t *testing.T) {
 	})
 }
 
-// A restarted node may have forgotten: A holds by 1 and 2, 2 is restarted, and
-// B would have 2 and 3.
+// A restarted node may have lost its votes: A holds the lock by nodes 1 and 2, node 2 restarts, and then B could get nodes 2 and 3.
 func TestARestartedNodeGrantsNothingUntilItsGrantsExpired(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"restarted", "restarted with an old record", "wiped"} {
@@ -157,7 +154,7 @@ func TestARestartedNodeGrantsNothingUntilItsGrantsExpired(t *testing.T) {
 					if ask() && since() < time.Minute { // a slow machine may take that long
 						t.Fatal("granted, while another has it for a minute")
 					}
-					time.Sleep(20 * time.Millisecond) // what was given back is gone
+					time.Sleep(20 * time.Millisecond) // the release has arrived by then
 				}
 			})
 		})
@@ -175,20 +172,19 @@ func TestARestartedNodeGrantsNothingUntilItsGrantsExpired(t *testing.T) {
 	}
 }
 
-// forgets has a hold of the largest TTL on two nodes, and one of the two lose it.
-// Then it asks what becomes of two others, who have used the nodes before: ask
-// does for each in turn, and since tells how long ago the hold was asked for.
+// forgets puts a hold of the largest TTL on two nodes, and makes one of the two lose it. Then others tests two more clients, which have used
+// the nodes before: ask asks for one of them in turn, and since returns how long ago the hold was asked for.
 func forgets(t *testing.T, how string, most time.Duration, others func(ask func() bool, since func() time.Duration)) *Store {
 	t.Helper()
 	servers, s := nodes(t, 3, Options{MaxTTL: most})
 	claim := mutex("x")
-	claim.TTL, claim.PositionTTL, claim.Try = most, most, true // a position with the third would close that to others
+	claim.TTL, claim.PositionTTL, claim.Try = most, most, true // a position on the third node would block the others there
 	third := trusting(t, clientsOf(t, servers[2].Addr), &Options{MaxTTL: most})
 	defer third.Close()
 	occupant := mustHold(t, third, claim)
 	second := trusting(t, clientsOf(t, servers[0].Addr, servers[1].Addr, servers[2].Addr), &Options{MaxTTL: most})
 	t.Cleanup(func() { second.Close() })
-	allUp(t, second) // who comes to a wiped node later closes it
+	allUp(t, second) // a client that first meets a wiped node closes it for all
 	second.trusts = false
 
 	var begun time.Time
@@ -200,7 +196,7 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 		held, err = s.Ask(t.Context(), claim)
 		return err == nil && held.Granted
 	})
-	idle(t, s) // an ask that came to the third node later would be granted there
+	idle(t, s) // an ask that arrived at the third node later would be granted there
 	if err := third.Release(t.Context(), occupant); err != nil && !errors.Is(err, store.ErrLost) {
 		t.Fatal(err)
 	}
@@ -213,16 +209,16 @@ func forgets(t *testing.T, how string, most time.Duration, others func(ask func(
 		servers[1].Kill()
 		servers[1].Restart()
 	}
-	if how == "restarted with an old record" { // what it saved has that, and not the vote
+	if how == "restarted with an old record" { // its saved state has the record, and not the vote
 		if err := direct.Set(t.Context(), s.record(), openRecord(s.maxTTL), 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	stores := []*Store{s, second}
-	ids := []store.ID{me.NewID(), me.NewID()} // of one id the later number counts, and their clocks differ
+	ids := []store.ID{me.NewID(), me.NewID()} // with a shared id the larger number would count, and their clocks differ
 	turn := 0
 	others(func() bool {
-		// What the other has given back is gone, or that alone would refuse this one.
+		// The other client's release has arrived. Otherwise that claim alone would refuse this one.
 		until(t, "the third node is free", func() bool { return len(listed(t, third, "x").Entries) == 0 })
 		turn++
 		claim.ID = ids[turn%2]
@@ -260,7 +256,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	c.TTL, c.PositionTTL = 2*time.Second, 2*time.Second
 	until(t, "they grant", func() bool { a, err := s.Ask(t.Context(), c); return err == nil && a.Granted })
 
-	// Another client, with another maximum.
+	// This is another client with another maximum.
 	bad, err := New(clientsOf(t, addrs...), &Options{MaxTTL: 4 * time.Second, Timeout: longAnswer})
 	if err != nil {
 		t.Fatal(err)
@@ -269,7 +265,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 	if _, err := bad.Ask(t.Context(), c); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "2s") || !strings.Contains(err.Error(), "4s") {
 		t.Errorf("another MaxTTL: %v", err)
 	}
-	// Whoever says so may use them at once.
+	// Somebody who states that the nodes are fresh may use them at once.
 	fresh := testserver.Redis(t).Addr
 	if err := Trust(t.Context(), clientsOf(t, fresh), &Options{Timeout: longAnswer}); err != nil {
 		t.Fatal(err)
@@ -288,7 +284,7 @@ func TestTooFewGrantingNodesAreAnErrorWithTheSeconds(t *testing.T) {
 func TestFlushedScriptsOfAHealthyNodeAreReloaded(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: time.Second})
-	time.Sleep(2100 * time.Millisecond) // they are up for long enough then
+	time.Sleep(2100 * time.Millisecond) // by then they have been up for long enough
 	c := mutex("x")
 	c.TTL, c.PositionTTL = time.Second, time.Second
 	for _, server := range servers {
@@ -326,7 +322,7 @@ func TestAMajorityOfErrorsIsThatErrorAndNotHeld(t *testing.T) {
 	}
 }
 
-// Versions of the server say it in other words.
+// Versions of the server word this differently.
 func TestARightThatAScriptLacksIsDenied(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
@@ -394,7 +390,7 @@ func TestTwoClientsOfOneServerAreNotTwoNodes(t *testing.T) {
 
 func TestOfTwoClientsOfOneServerThatJoinAtOnceOneIsRefused(t *testing.T) {
 	t.Parallel()
-	clients := clientsOf(t, "127.0.0.1:1", "127.0.0.1:2") // never asked
+	clients := clientsOf(t, "127.0.0.1:1", "127.0.0.1:2") // never contacted
 	for round := range 10_000 {
 		s, err := newStore(clients, nil, nil)
 		if err != nil {

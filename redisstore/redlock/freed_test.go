@@ -12,9 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Where one node of three takes no writes, the next owner needs both of the
-// others. So a release waits for both, and an answer of the third does not count:
-// neither that it never had the hold, nor that it has released it.
+// If one node of three takes no writes, the next owner needs both others. So a release waits for both, and an answer of the third does not
+// count, whether it never had the hold or has released it.
 func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -30,7 +29,7 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			t.Parallel()
 			servers, s := nodes(t, 3, Options{})
 			good := clientsOf(t, servers[0].Addr)[0]
-			s.straggle = time.Millisecond // it decides: with the others alone nobody can have it
+			s.straggle = time.Millisecond // it matters: with only the other two nobody can acquire the lock
 			var h store.Hold
 			if c.before {
 				h = holdOnAll(t, s, mutex("x"))
@@ -50,7 +49,7 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 			idle(t, s)
 
 			servers[1].Freeze()
-			for i, took := range []time.Duration{time.Microsecond, time.Minute} { // it has been slow all along
+			for i, took := range []time.Duration{time.Microsecond, time.Minute} { // the node was slow all along
 				for range s.nodes[i].fastest {
 					s.nodes[i].took(took, false)
 				}
@@ -82,20 +81,19 @@ func TestAReleaseWaitsForTheNodesThatTheNextNeeds(t *testing.T) {
 	}
 }
 
-// What must not happen has time for it in so many rounds of a goroutine that sleeps for a moment in each: on a busy machine these
+// A wrong early return has time to happen in this many rounds of a goroutine that sleeps for a moment in each: on a busy machine the rounds
 // take longer, too.
 const rounds, moment = 50, 5 * time.Millisecond
 
-// slowRelease keeps a release from its node for some rounds, or until its caller has
-// what it waited for.
+// slowRelease delays a release to its node for some rounds, or until the caller has what it waited for.
 type slowRelease struct {
 	sha    string
-	asked  chan struct{} // closed by the caller
-	sooner atomic.Bool   // the caller had it before the node was told
+	asked  chan struct{} // the caller closes it
+	sooner atomic.Bool   // the caller had it before the node got the release
 	met    atomic.Bool
 }
 
-// waited is closed after the rounds.
+// waited returns a channel that is closed after the rounds.
 func (h *slowRelease) waited() <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -129,9 +127,8 @@ func (h *slowRelease) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Where one node of three is dead, the next owner needs both of the others. So a
-// try that one of them granted and the other refused is over when that grant is
-// given back, however slow its node is.
+// If one node of three is dead, the next owner needs both others. One of them granted a try and the other refused it. The try returns only
+// once that grant is released, however slow its node is.
 func TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
@@ -143,7 +140,7 @@ func TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds(t *testing.T) {
 	})
 	mustHold(t, s, mutex("x"))
 	idle(t, s)
-	if err := clientsOf(t, servers[1].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil { // so it grants the try
+	if err := clientsOf(t, servers[1].Addr)[0].Del(t.Context(), s.key("x")).Err(); err != nil { // so that it grants the try
 		t.Fatal(err)
 	}
 	slow := &slowRelease{sha: s.scripts.release.sha, asked: make(chan struct{})}
@@ -160,7 +157,7 @@ func TestARefusedTryIsReleasedOnTheNodesThatTheNextNeeds(t *testing.T) {
 	}
 }
 
-// What a release has come to on most nodes is over for whoever asks, wherever it is still held.
+// A hold that was released on most of the nodes that answered is shown as released, even if other nodes still have it.
 func TestARefusalShowsWhatIsReleasedOnMostNodesAsReleased(t *testing.T) {
 	t.Parallel()
 	const now, kept = 1_000_000, int64(30_000_000)
@@ -193,8 +190,8 @@ func TestARefusalShowsWhatIsReleasedOnMostNodesAsReleased(t *testing.T) {
 	}
 }
 
-// The votes of a hold were counted one after another. It is as old as the first of them,
-// whichever node's copy is shown: or it would be younger after a renewal than before.
+// The votes of a hold were given one after another. The hold is as old as the first vote, whichever node's copy is shown: otherwise it could
+// be younger after a renewal than before.
 func TestAHoldIsAsOldAsItsFirstVote(t *testing.T) {
 	t.Parallel()
 	const now = 1_000_000
@@ -203,7 +200,7 @@ func TestAHoldIsAsOldAsItsFirstVote(t *testing.T) {
 	first.since, second.since = now-9000, now-5000
 	for _, left := range [][2]int64{{1000, 2000}, {2000, 1000}} {
 		first.expires, second.expires = now+left[0], now+left[1]
-		older := e // of an earlier claim of the same id: no vote of this hold
+		older := e // a claim of the same id, but no vote of this hold
 		older.p, older.since, older.expires = 3, now-70_000, now+500
 		c := standing([]copied{{entry: second, now: now}, {entry: older, now: now}, {entry: first, now: now}}, 2, 3)
 		if got, want := c.show(true).Age, duration(9000); got != want {

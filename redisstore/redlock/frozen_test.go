@@ -11,9 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// One of three nodes is frozen for more than a TTL, and no lease is lost.
-// On a busy machine some of the leases have no vote of a node that answers late; and where as many nodes that are all at work lose leases
-// in that time, too, nothing is told.
+// One of three nodes is frozen for more than a TTL, and no lease is lost. On a busy machine some of the leases have no vote of a node that
+// answers late. So a control uses as many nodes that are all running: if leases are lost there too, the run proves nothing.
 func TestAFrozenNodeLosesNoLease(t *testing.T) {
 	t.Parallel()
 	const names, ttl = 100, 12 * time.Second
@@ -32,7 +31,7 @@ func TestAFrozenNodeLosesNoLease(t *testing.T) {
 	var leases, control []*holdfast.Lease
 	for i := range names {
 		if i%10 == 0 {
-			time.Sleep(ttl / 30) // so that they are due at many times, and go in many batches
+			time.Sleep(ttl / 30) // so that they are due at different times, and are sent in many batches
 		}
 		for _, to := range []struct {
 			l      *holdfast.Locker
@@ -62,7 +61,7 @@ func TestAFrozenNodeLosesNoLease(t *testing.T) {
 			continue
 		}
 		until(t, lease.Name()+" is given back", func() bool {
-			if !lease.Valid() { // its release had no answer in time, or came too late
+			if !lease.Valid() { // its release got no answer in time, or came too late
 				if lease, err = l.Mutex(lease.Name()).Lock(t.Context()); err != nil {
 					t.Fatal(err)
 				}

@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is held goes on and is given back, in each way, though the memory of a
-// majority is full; and nothing new gets in.
+// Holds are renewed and released, in each way, though the memory of a majority is full. No new claim is granted.
 func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...string) *testserver.Server{
@@ -56,7 +55,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			}{{"new", false}, {"new", true}, {"lone", false}} { // a try of a name that is held is refused, and writes nothing
 				claim := mutex(c.name)
 				claim.Try = c.try
-				for _, n := range s.nodes { // each is asked, and itself refuses
+				for _, n := range s.nodes { // each node is asked, and each refuses by itself
 					n.mu.Lock()
 					n.full = nil
 					n.mu.Unlock()
@@ -76,14 +75,14 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			}
 			for range 20 {
 				renew(s)
-				mustAsk(t, s, waits) // or its position would lapse
+				mustAsk(t, s, waits) // or its position would expire
 				c := mutex("another")
 				c.Try = true
 				if a, err := s.Ask(t.Context(), c); !errors.Is(err, store.ErrUnavailable) {
 					t.Fatalf("an ask between renewals: %+v, %v", a, err)
 				}
 			}
-			late := trusting(t, clients, nil) // of a process that finds the nodes full
+			late := trusting(t, clients, nil) // of a process that starts when the nodes are full already
 			t.Cleanup(func() { late.Close() })
 			renew(late)
 
@@ -115,7 +114,7 @@ func TestOnFullNodesLeasesAreRenewedAndReleased(t *testing.T) {
 			}
 
 			fill("0")
-			anew := mutex("lone") // always the same: each that waits would be ahead of the next
+			anew := mutex("lone") // always the same claim: otherwise each that waits would be ahead of the next
 			until(t, "it is granted anew", func() bool {
 				a, err := s.Ask(t.Context(), anew)
 				return err == nil && a.Granted && a.Token > lone.Token

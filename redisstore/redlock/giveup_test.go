@@ -7,15 +7,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// asksNow is what a node answers to a renewal while somebody asks.
+// asksNow returns a node's answer to a renewal while a waiter asks for the lock.
 func asksNow(order int64, id store.ID, reason string) string {
 	b := append([]byte("1"), 0, 0)
 	b = hex.AppendEncode(appendFloat(b, order), id[:])
 	return string(b) + reason
 }
 
-// Of those that the nodes tell of, the one that is served first is heard, by whichever
-// node it is told.
+// Of the requests that the nodes report, the one of the waiter that is granted first counts, whichever node reports it.
 func TestTheFirstRequestToGiveUpOnAnyNodeIsReturned(t *testing.T) {
 	n := &node{}
 	first, second := me.NewID(), me.NewID()
@@ -34,7 +33,7 @@ func TestTheFirstRequestToGiveUpOnAnyNodeIsReturned(t *testing.T) {
 	}
 }
 
-// What is no answer of this program is an error, and no vote.
+// An answer that this program cannot read is an error, and no vote.
 func TestAnUnreadableRenewalDoesNotCount(t *testing.T) {
 	for _, text := range []string{"", "\x00", "\x00\x00", "\x05\x00abc", "\x00\x00" + asksNow(1, me.NewID(), "")[3:], "\x00\x00not an order and an id and a reason, but long enough"} {
 		if _, _, ok := readRenewal(text); ok {

@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// lateClosing is a way to a server on which the client hears of no end of a
-// connection before tell is called.
+// lateClosing returns the address of a path to a server. The client learns of no closed connection on it before tell is called.
 func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -51,7 +50,7 @@ func lateClosing(t *testing.T, server string) (addr string, tell func()) {
 	return l.Addr().String(), tell
 }
 
-// Until its end is heard, a node that is gone is one that does not answer.
+// Until the client learns of the closed connection, a dead node looks like one that does not answer.
 func TestANodeWithALateFINDelaysNoCallAndIsRejoined(t *testing.T) {
 	t.Parallel()
 	gone := testserver.Redis(t)

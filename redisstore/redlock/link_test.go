@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 	}})
 }
 
-// The process of a holder is killed: the name is free within its TTL and a second.
+// The process of a holder is killed: the lock is free within its TTL and a second.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{

@@ -8,18 +8,17 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A renewal is confirmed by a majority, so a node may not have it yet. Its
-// entry does not hide what the renewal told the others.
+// A majority confirms a renewal, so one node may not have it yet. That node's entry must not hide what the others got with the renewal.
 func TestARenewalConfirmedByAMajorityIsListed(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
 	next := store.Owner{Host: "next"}.Stored()
 	for name, used := range map[string]int64{"another token of its block": 5, "only another owner": 0} {
-		// One has not been told, and its vote is over before the others', between them, or after them.
+		// One node did not get it. Its vote expires before the others', between them, or after them.
 		for last := range 3 {
 			c := mutex(name + strconv.Itoa(last))
 			c.TTL, c.Block = 30*time.Second, 10
-			h := holdOnAll(t, s, c) // or the next renewal would be one of a vote that is not there
+			h := holdOnAll(t, s, c) // otherwise the next renewal would be one of a missing vote
 			for i := range s.nodes {
 				ttl, reported, owner := time.Duration(40+20*i)*time.Second, h.Token+used, next
 				if i == last {

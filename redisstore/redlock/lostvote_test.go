@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Fewer than a majority of the nodes are frozen at any time, but not always the
-// same: some have no vote for a lease, as they were away or slow when it was
-// granted, and come back before others freeze that have one. The nodes that
-// answer are a majority, so they give the missing votes and the lease goes on.
+// Fewer than a majority of the nodes are frozen at any time, but not always the same ones. Some nodes have no vote for a lease, as they were
+// down or slow when it was granted, and return before others that have one freeze. The nodes that answer are a majority, so they give the
+// missing votes and the lease goes on.
 func TestALeaseOutlivesTheNodesThatGrantedIt(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 5} {
@@ -39,7 +38,7 @@ func outlives(t *testing.T, n int, missed string) {
 	each(last, (*testserver.Server).Freeze)
 	if missed == "away" {
 		for _, node := range s.nodes[n-n/2:] {
-			node.lose(errNotYet, nil) // it is looked at for as long as it is frozen
+			node.lose(errNotYet, nil) // the store checks it for as long as it is frozen
 		}
 	}
 	var holds []store.Hold
@@ -55,7 +54,7 @@ func outlives(t *testing.T, n int, missed string) {
 
 	each(first, (*testserver.Server).Freeze)
 	until(t, "all are renewed by the nodes that answer", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // as the engine bounds it: the frozen ones are not waited for
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // as the engine bounds it: it does not wait for the frozen ones
 		defer cancel()
 		renewed := 0
 		for i, r := range s.Renew(ctx, holds) {
@@ -80,8 +79,7 @@ func outlives(t *testing.T, n int, missed string) {
 	}
 }
 
-// What has too few votes is given none once its deadline has come: somebody else
-// can have the name by then.
+// After the deadline no vote is restored to a claim that has too few: somebody else may have the lock by then.
 func TestNoVoteIsRestoredAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
@@ -91,7 +89,7 @@ func TestNoVoteIsRestoredAfterTheDeadline(t *testing.T) {
 	}
 	servers[1].Kill()
 	until(t, "the dead node is out of use", func() bool {
-		free(t, s, "y") // a release that overtakes its ask on the way to a node is all that it sends there
+		free(t, s, "y") // it sends nothing to a node but a release, if that overtakes its ask on the way
 		return nodesUp(s) == 2
 	})
 	s.claims.get(h.ID).deadline = store.Now()

@@ -8,16 +8,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A model is what one node keeps of a name, as the scripts do it: here it is
-// explored, and the scripts are compared with it. Its methods answer with the
-// letter that the script answers with. What it grants to others than the one
-// who asks is in woken.
+// model is what one node keeps of a name, as the scripts do it. The tests explore it, and compare the scripts with it. Its methods return the
+// letter that the script answers. woken has the grants to claims other than the caller's.
 type model struct {
-	there bool // there is a record
+	there bool // the record exists
 	last  int64
 	q     []entry
 	woken []store.ID
-	asked []store.ID // holders that are told of the one who asks
+	asked []store.ID // holders that are notified of the caller's request
 }
 
 // ahead is how far above its clock a node accepts a number, in µs.
@@ -31,7 +29,7 @@ func (m *model) drop(now int64) {
 	m.q = slices.DeleteFunc(slices.Clone(m.q), func(e entry) bool { return e.ends() <= now })
 }
 
-// room grants, best first, until one does not fit.
+// room grants waiters in order, until one does not fit.
 func (m *model) room(self store.ID) {
 	held, least := int64(0), int64(store.Full)
 	for _, e := range m.q {
@@ -60,8 +58,7 @@ func (m *model) settle(now int64, self store.ID) {
 	m.room(self)
 }
 
-// ask is the script of that name, less the node's record. e is as it comes,
-// with times of 0.
+// ask is the script of that name, without the node's record. e is as the client sends it, with times of 0.
 func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 	m.q, m.woken, m.asked = slices.Clone(m.q), nil, nil
 	if !m.there {
@@ -137,7 +134,7 @@ func (m *model) ask(now int64, e entry, ttl, place int64, mode string) byte {
 	return 'R'
 }
 
-// hold finds the live hold with the token, or says 'A' or 'L'.
+// hold finds the live hold with the token, or returns 'A' or 'L'.
 func (m *model) hold(now int64, id store.ID, p int64) (int, byte) {
 	i := m.find(id)
 	switch {
@@ -176,7 +173,7 @@ func (m *model) renew(now int64, id store.ID, p, ttl, used int64, newID store.ID
 	return answer
 }
 
-// asks is the first that waits and asks the holders to give up; nil: none does.
+// asks returns the first waiter that asks the holders to give up, or nil.
 func (m *model) asks() *asker {
 	for _, e := range m.q {
 		if e.asks() != "" {
@@ -186,8 +183,7 @@ func (m *model) asks() *asker {
 	return nil
 }
 
-// release is the script of that name; any takes whatever was asked for with a
-// number up to p, older also what is not a hold.
+// release is the script of that name. any takes whatever was asked for with a number up to p, and older takes also what is not a hold.
 func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) byte {
 	m.q, m.woken, m.asked = slices.Clone(m.q), nil, nil
 	answer := byte('1')
@@ -196,7 +192,7 @@ func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) 
 		if own >= 0 && m.q[own].p <= p && m.q[own].expires > now && (any || m.q[own].broken() == "") {
 			leave = own
 			if any {
-				m.q[own].shown = false // nobody ran: no minimum hold is kept
+				m.q[own].shown = false // nothing ran under it: there is no minimum hold
 			}
 		}
 	}
@@ -213,7 +209,7 @@ func (m *model) release(now int64, id store.ID, p, used int64, any, older bool) 
 	}
 	if leave >= 0 {
 		m.q[leave].expires, m.q[leave].delay = now, 0
-		m.q[leave].shown = m.q[leave].shown && !any // nobody ran
+		m.q[leave].shown = m.q[leave].shown && !any // nothing ran under it
 	}
 	m.settle(now, id)
 	return answer

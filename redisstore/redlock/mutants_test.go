@@ -6,9 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The store with one thing wrong fails a test. What the protocol may not lack is
-// found out in TestTheProtocolWithOneLineWrongIsFound; here it is that the
-// scripts and the client are as it says.
+// Each mutant, the store with one thing wrong, fails a test. TestTheProtocolWithOneLineWrongIsFound shows what the protocol needs; this test
+// shows that the scripts and the client implement it.
 func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 	t.Parallel()
 	const (
@@ -94,7 +93,7 @@ func TestTheTestsCatchEachMutantOfRedlock(t *testing.T) {
 		{"clocks are compared with this host's", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clock-median", mutant.Value("ahead[len(ahead)/2] * 0")},
 		{"clocks that are apart are not found", "TestTheCheckFindsNodesWhoseClocksGrantNothing", "redlock-check-clocks-apart", mutant.Cond("apart > time.Hour")},
 		{"one server has two votes", "TestTwoClientsOfOneServerAreNotTwoNodes", "redlock-one-server-one-vote", mutant.Cond("other != n && other.runID == runID && false")},
-		// Of the scripts.
+		// From here on the mutants are of the scripts.
 		{"a number need not be above the newest", model, "redlock-above-newest", mutant.Delete()},
 		{"what is repaired lowers the newest number", model, "redlock-newest", mutant.Line("last = own.p + own.n - 1")},
 		{"a repair needs a number above the newest", "TestAVoteThatANodeHasLostIsRestoredByARenewal", "redlock-above-newest", mutant.Line("and own.p > last")},

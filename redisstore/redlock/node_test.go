@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Random operations on one node and on the model, at the same moment by the same
-// clock: the same answers, the same stored entries to the last field, the same
-// notifications.
+// Random operations run on one node and on the model, at the same moment by the same clock. Both must give the same answers, the same stored
+// entries to the last field, and the same notifications.
 func TestEveryNodeAnswersAsTheModel(t *testing.T) {
 	t.Parallel()
 	seed, steps := uint64(rand.Uint32()), 8_000
@@ -128,7 +127,7 @@ func (d *compared) step(name string, m *model) {
 			c.GiveUp = "reason " + strings.Repeat("ü", d.rng.IntN(3))
 		}
 		if limit < store.Full && d.rng.IntN(4) == 0 {
-			c.Limit++ // of a version with one slot more
+			c.Limit++ // as of a version with one slot more
 		}
 		if d.rng.IntN(4) == 0 {
 			c.MinHold, c.LockDelay = time.Duration(d.rng.IntN(3_000_000))*time.Microsecond, time.Duration(d.rng.IntN(600_000))*time.Microsecond
@@ -143,7 +142,7 @@ func (d *compared) step(name string, m *model) {
 		e := entry{
 			id: id, order: order, p: p, limit: c.Limit, weight: c.Weight, n: c.Tokens(), owner: c.Owner, keep: micros(c.MinHold), delay: micros(c.LockDelay),
 		}
-		if mode != "r" { // which is of a hold
+		if mode != "r" { // the mode of a hold
 			e.reason = c.GiveUp
 		}
 		own := m.find(id) >= 0
@@ -166,7 +165,7 @@ func (d *compared) step(name string, m *model) {
 			owner = "another"
 		}
 		if newID == id || m.find(newID) >= 0 && m.find(id) >= 0 {
-			newID = store.ID{} // one never used
+			newID = store.ID{} // an id that was never used
 		}
 		text := ""
 		if newID != (store.ID{}) {

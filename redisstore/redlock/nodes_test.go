@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// nodes starts n servers of this test alone, and returns a Store on them.
+// nodes starts n servers for this test alone, and returns a Store on them.
 func nodes(t *testing.T, n int, o Options) ([]*testserver.Server, *Store) {
 	t.Helper()
 	servers, addrs := make([]*testserver.Server, n), make([]string, n)
@@ -27,11 +27,11 @@ func nodes(t *testing.T, n int, o Options) ([]*testserver.Server, *Store) {
 	return servers, s
 }
 
-// until waits for what must happen.
+// until waits for a condition that must come true.
 var until = testwait.Until
 
-// holdOnAll is a hold for which each node has given its vote. One that was asked late, by a
-// busy machine, gives none before a renewal: until then it is not there to be lost.
+// holdOnAll returns a hold for which each node has given its vote. A node that a busy machine asked late gives its vote only with a renewal:
+// until then there is no vote to lose.
 func holdOnAll(t testing.TB, s *Store, c store.Claim) store.Hold {
 	t.Helper()
 	h := mustHold(t, s, c)
@@ -66,7 +66,7 @@ func allUp(t testing.TB, s *Store) {
 	until(t, "all nodes are in use", func() bool { return nodesUp(s) == len(s.nodes) })
 }
 
-// nodesUp is how many nodes the Store uses.
+// nodesUp returns how many nodes the Store uses.
 func nodesUp(s *Store) (ups int) {
 	for _, n := range s.nodes {
 		n.mu.Lock()
@@ -78,7 +78,7 @@ func nodesUp(s *Store) (ups int) {
 	return ups
 }
 
-// busy are the nodes that have something to do.
+// busy returns how many nodes have work to do.
 func busy(s *Store) (all int) {
 	for _, n := range s.nodes {
 		n.mu.Lock()
@@ -90,8 +90,7 @@ func busy(s *Store) (all int) {
 	return all
 }
 
-// idle waits until all that was sent has been answered: answers are told before
-// the last node has heard.
+// idle waits until all requests have been answered: a call returns before the last node has got its request.
 func idle(t testing.TB, s *Store) {
 	t.Helper()
 	for begun := time.Now(); busy(s) > 0; time.Sleep(50 * time.Microsecond) {
@@ -101,13 +100,13 @@ func idle(t testing.TB, s *Store) {
 	}
 }
 
-// flying waits until all nodes are being asked, which are frozen.
+// flying waits until all nodes, which are frozen, have been sent a request.
 func flying(t testing.TB, s *Store) {
 	t.Helper()
 	until(t, "all nodes are asked", func() bool { return busy(s) == len(s.nodes) })
 }
 
-// tell sends a node a command as one types it.
+// tell sends a node a command as a user would type it.
 func tell(t *testing.T, client *redis.Client, text string) {
 	t.Helper()
 	var args []any

@@ -9,15 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Here the protocol is explored: three nodes, which are the model that the
-// scripts are compared with, two claims, and a network that keeps every request
-// for ever, so that it can be lost, doubled and overtaken. Numbers are arbitrary
-// up to a bound, as of clients whose clocks are. All states are visited.
+// These tests explore the protocol: three nodes, which are the model that the scripts are compared with, two claims, and a network that keeps
+// every request forever, so that a request can be lost, duplicated and overtaken. Numbers are arbitrary up to a bound, like those of clients
+// with arbitrary clocks. The explorer visits all states.
 //
-// A claim's lease ends before its votes expire: a node's entry expires only
-// once its owner cannot count it any more. That rule has no clock here.
+// A claim's lease ends before its votes expire: a node's entry expires only once its owner cannot count it any more. So this rule needs no
+// clock here.
 
-// A flaw is one line of the protocol that is wrong.
+// flaw is one line of the protocol that is wrong.
 type flaw string
 
 const (
@@ -50,28 +49,27 @@ const (
 const (
 	begins int8 = iota
 	asking
-	overdue // its time is over: an answer is not counted any more
+	overdue // its time has passed: no answer is counted any more
 	holds
 	ended
 )
 
-// An explorer visits all states, millions of them, from one goroutine. What is
-// run for each is compiled without the race detector, which would make it take
-// five times as long.
+// explorer visits all states, millions of them, from one goroutine. The code that runs for each state is compiled without the race detector,
+// which would make it five times slower.
 type explorer struct {
 	flaw  flaw
 	most  int8
 	wipes int8
-	n     [exploredClaims]int // of the blocks
+	n     [exploredClaims]int // the size of each claim's block of tokens
 	seen  visited
 	todo  []packed
 
 	nodes   []nodeState
 	numbers map[nodeState]nodeNumber
-	after   [][events]nodeNumber // of a node's state: what each event makes of it, or unknown
+	after   [][events]nodeNumber // by a node's state: the next state for each event, or unknown
 }
 
-// Something that happens to a node: its kind, the claim and the number.
+// event is something that happens to a node: its kind, the claim and the number.
 type event struct {
 	what     int8
 	claim, p int8
@@ -82,8 +80,8 @@ const (
 	releases
 	expires
 	wiped
-	speaks // after a wipe, once what it granted is over
-	counts // of its answers only those to p are counted still, for any claim
+	speaks // after a wipe, once what it had granted has expired
+	counts // from now on only its answers up to number p count, for any claim
 	kinds
 )
 
@@ -94,7 +92,7 @@ const (
 
 var exploredIDs = [exploredClaims]store.ID{{15: 1}, {15: 2}}
 
-// at is what the model has in such a state.
+// at returns the model in that state.
 func (x *explorer) at(n nodeState) *model {
 	m := &model{there: true, last: int64(n.last)}
 	for c, e := range n.entries {
@@ -131,20 +129,20 @@ func (x *explorer) back(m *model, n nodeState) nodeState {
 	return n
 }
 
-// goes is what becomes of a node.
+// goes returns the next state of a node.
 //
 //go:norace
 func (x *explorer) goes(from nodeNumber, e event) nodeNumber {
 	slot := &x.after[from][(int(e.what)*exploredClaims+int(e.claim))*(exploredMost+1)+int(e.p)]
 	if *slot == unknownNode {
-		to := x.number(x.happens(x.nodes[from], e)) // which may move what slot points to
+		to := x.number(x.happens(x.nodes[from], e)) // this may move what slot points to
 		slot = &x.after[from][(int(e.what)*exploredClaims+int(e.claim))*(exploredMost+1)+int(e.p)]
 		*slot = to
 	}
 	return *slot
 }
 
-// number is what stands for a node's state.
+// number returns the number that stands for a node's state.
 func (x *explorer) number(n nodeState) nodeNumber {
 	i, ok := x.numbers[n]
 	if !ok {
@@ -173,7 +171,7 @@ func (x *explorer) happens(n nodeState, e event) nodeState {
 		}
 		if x.flaw == noSeed {
 			n.last = 0
-		} // else the clock, which is above whatever it accepted
+		} // otherwise it is the clock, which is above every number that was accepted
 		return n
 	case speaks:
 		n.silent, n.voted = false, [exploredClaims]int8{}
@@ -226,14 +224,14 @@ func (x *explorer) happens(n nodeState, e event) nodeState {
 	return n
 }
 
-// explore visits all states and says what is wrong in the first wrong one.
+// explore visits all states and describes the first wrong one.
 //
 //go:norace
 func (x *explorer) explore() (states int, wrong string) {
 	x.numbers = map[nodeState]nodeNumber{}
 	x.number(nodeState{})
 	x.visit(explored{})
-	for i := 0; i < len(x.todo); i++ { // breadth first: what is wrong is found soon
+	for i := 0; i < len(x.todo); i++ { // breadth first: that finds errors soon
 		s := x.todo[i].unpack()
 		if wrong = x.next(&s); wrong != "" {
 			for _, n := range s.nodes {
@@ -247,7 +245,7 @@ func (x *explorer) explore() (states int, wrong string) {
 
 //go:norace
 func (x *explorer) visit(s explored) {
-	if x.flaw != staleAnswers { // what is not counted any more is no difference
+	if x.flaw != staleAnswers { // answers that no longer count make no difference between states
 		for i := range s.nodes {
 			for c := range s.claims {
 				p := s.claims[c].p
@@ -258,7 +256,7 @@ func (x *explorer) visit(s explored) {
 			}
 		}
 	}
-	for i := range exploredNodes { // so few
+	for i := range exploredNodes { // a simple sort, as there are so few
 		for j := range i {
 			s.nodes[i], s.nodes[j] = max(s.nodes[i], s.nodes[j]), min(s.nodes[i], s.nodes[j])
 		}
@@ -288,7 +286,7 @@ func TestTheProtocolGrantsOneAndTokensGrow(t *testing.T) {
 	}
 }
 
-// The ways to get it wrong that were found, each of which the exploration finds.
+// These are the known ways to get the protocol wrong. The exploration finds each.
 func TestTheProtocolWithOneLineWrongIsFound(t *testing.T) {
 	t.Parallel()
 	for _, x := range []explorer{
@@ -301,7 +299,7 @@ func TestTheProtocolWithOneLineWrongIsFound(t *testing.T) {
 				x.n = [2]int{1, 1}
 			}
 			if x.flaw == blockIgnored || x.flaw == obeysOlder || x.flaw == anyRelease {
-				x.most = 3 // the number after
+				x.most = 3 // one number more
 			}
 			states, wrong := x.explore()
 			if wrong == "" {

@@ -4,36 +4,36 @@ import (
 	"fmt"
 )
 
-// explored is a state. Entries' times are 0: they expire by an event.
+// explored is a state. The entries' times are 0: they expire by an event.
 type explored struct {
-	nodes  [exploredNodes]nodeNumber // in their order: nodes are alike
+	nodes  [exploredNodes]nodeNumber // sorted, as nodes are alike
 	claims [exploredClaims]claimState
 	newest int8 // the largest token of all grants
 	wipes  int8
 }
 
-// A nodeNumber stands for a state of a node: there are some hundreds.
+// nodeNumber stands for a state of a node: there are some hundreds.
 type nodeNumber uint16
 
 type nodeState struct {
 	last    int8
-	entries [exploredClaims]int8 // 0: none; else the number, and flags
-	silent  bool                 // wiped, and its votes can still count
+	entries [exploredClaims]int8 // 0: none; otherwise the number, and flags
+	silent  bool                 // wiped, while its old votes can still count
 	voted   [exploredClaims]int8 // accepted before the wipe, by number
-	ok      [exploredClaims]int8 // a bit for each number that it answered with OK
+	ok      [exploredClaims]int8 // one bit for each number that it answered with OK
 }
 
 type claimState struct {
 	phase    int8
 	p        int8
-	asked    int8 // bits: numbers that were asked with
-	released int8 // bits: releases sent, of the number and those before
+	asked    int8 // one bit for each number that was asked with
+	released int8 // one bit for each release sent; a release covers its number and all before
 }
 
-// A packed is a state in one number.
+// packed is a state in one number.
 type packed uint64
 
-// counted is how many nodes' OKs the claim counts.
+// counted returns from how many nodes the claim counts an OK.
 //
 //go:norace
 func (x *explorer) counted(s *explored, c int) (votes int) {
@@ -49,7 +49,7 @@ func (x *explorer) counted(s *explored, c int) (votes int) {
 	return votes
 }
 
-// live reports whether the number of the claim can still be held, or come to.
+// live reports whether the number of the claim is held, or still can be.
 //
 //go:norace
 func (s *explored) live(c int, p int8) bool {
@@ -89,13 +89,13 @@ func (k packed) unpack() (s explored) {
 	return s
 }
 
-// visited is a set, as a table of which a quarter is empty at least.
+// visited is a set, kept as a table of which at least a quarter is empty.
 type visited struct {
-	table []packed // one more than what is in it; else 0
+	table []packed // a state plus one; 0: empty
 	n     int
 }
 
-// add reports whether it was not there.
+// add reports whether the state was new.
 //
 //go:norace
 func (v *visited) add(k packed) bool {
@@ -120,13 +120,13 @@ func (v *visited) add(k packed) bool {
 	}
 }
 
-// next visits all that can follow.
+// next visits all states that can follow.
 //
 //go:norace
 func (x *explorer) next(s *explored) (wrong string) {
 	for c := range exploredClaims {
 		cl := s.claims[c]
-		for p := cl.p + 1; cl.phase != holds && cl.phase != ended && p <= x.most; p++ { // asks, with any newer number
+		for p := cl.p + 1; cl.phase != holds && cl.phase != ended && p <= x.most; p++ { // it asks, with any newer number
 			t := *s
 			t.claims[c].phase, t.claims[c].p, t.claims[c].asked = asking, p, cl.asked|1<<p
 			x.visit(t)
@@ -153,7 +153,7 @@ func (x *explorer) next(s *explored) (wrong string) {
 			x.visit(t)
 		case holds:
 			t := *s
-			t.claims[c].phase = ended // by its deadline
+			t.claims[c].phase = ended // its deadline has passed
 			x.visit(t)
 			t.claims[c].released |= 1 << cl.p
 			x.visit(t)
@@ -161,7 +161,7 @@ func (x *explorer) next(s *explored) (wrong string) {
 	}
 	for i, at := range s.nodes {
 		if i > 0 && at == s.nodes[i-1] {
-			continue // as that one
+			continue // the same as that node
 		}
 		n := x.nodes[at]
 		if n.silent {
@@ -197,7 +197,7 @@ func (x *explorer) next(s *explored) (wrong string) {
 	return ""
 }
 
-// to visits what follows when that happens to the node.
+// to visits the state that follows when the event happens to the node.
 //
 //go:norace
 func (x *explorer) to(s *explored, node int, e event) {

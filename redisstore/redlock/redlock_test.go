@@ -20,13 +20,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	logging.Disable()               // the driver writes each attempt to connect, into the output of any test
-	flag.Set("test.parallel", "10") // most of them wait most of the time
-	// The driver's own, which ends within a second of its pool.
+	logging.Disable()               // the driver logs each attempt to connect, into the output of any test
+	flag.Set("test.parallel", "10") // most tests wait most of the time
+	// This is a goroutine of the driver. It ends within a second of its pool.
 	goleak.VerifyTestMain(testserver.Main{M: m}, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
 
-// clientsOf returns a client of each address, closed when the test ends.
+// clientsOf returns a client of each address. The test closes them at its end.
 func clientsOf(t testing.TB, addrs ...string) []*redis.Client {
 	t.Helper()
 	all := make([]*redis.Client, len(addrs))
@@ -38,11 +38,11 @@ func clientsOf(t testing.TB, addrs ...string) []*redis.Client {
 	return all
 }
 
-// apart is a prefix that nobody else uses.
+// apart sets a prefix that nobody else uses.
 func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + ":"} }
 
-// trusting returns a Store that takes its nodes for ones that have forgotten
-// nothing, young as they are, and waits long for them: the machine is loaded.
+// trusting returns a Store that believes that its nodes have lost nothing, though they have just started. It waits long for their answers: the
+// machine is loaded.
 func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
 	t.Helper()
 	with := Options{Timeout: longAnswer}
@@ -61,20 +61,20 @@ func trusting(t testing.TB, clients []*redis.Client, o *Options) *Store {
 	return s
 }
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for a condition that must come true.
 var patience = testwait.Patience
 
-// longAnswer is how long what is tested waits for an answer of a server that stands still.
+// longAnswer is how long the code under test waits for an answer of a server that stalls.
 var longAnswer = min(patience, 30*time.Second)
 
 var me = store.NewProcess()
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of a whole name that may wait.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, listed = storetest.MustAsk, storetest.MustHold, storetest.MustList
 
-// rights are those that the package comment lists, in its words.
+// rights returns those that the package comment lists, in its words.
 func rights(t *testing.T) (all []any) {
 	t.Helper()
 	b, err := os.ReadFile("redlock.go")
@@ -94,12 +94,10 @@ func rights(t *testing.T) (all []any) {
 	return all
 }
 
-// A patient is a Store for the suite on a slow machine. The least TTL, which the
-// suite takes for all that is to expire, is a second: it begins on each node when
-// that comes to it, and where one is slow a short one is over elsewhere before.
-// It asks again where the answers took longer than that. And it waits until all
-// nodes have heard of a loss or a release, which go on behind the answer: where a
-// node is dead the next needs both of the others.
+// patient is a Store for the suite on a slow machine. Its least TTL, which the suite uses for all claims that must expire, is a second. A
+// claim's TTL starts on each node when the request arrives there, so if one node is slow a short TTL has already expired on the others.
+// patient repeats an ask if the answers took longer than that. It also waits until all nodes have got a loss or a release, as those continue
+// after the call returns: if one node is dead the next owner needs both others.
 type patient struct {
 	*Store
 	t testing.TB
@@ -114,8 +112,8 @@ func (p patient) Ask(ctx context.Context, c store.Claim) (a store.Answer, err er
 	for begun := time.Now(); time.Since(begun) < patience; {
 		asked := time.Now()
 		a, err = p.Store.Ask(ctx, c)
-		// An ask ends after the claim's TTL, a second at least, if the nodes are slower than
-		// that. One that failed sooner has another reason.
+		// An ask ends after the claim's TTL, or after a second if that is longer, if the nodes are slower than that. One that failed sooner
+		// has another reason.
 		unanswered := errors.Is(err, store.ErrUnavailable) && time.Since(asked) >= max(c.TTL, time.Second)
 		if err == nil || ctx.Err() != nil || !unanswered && !strings.Contains(err.Error(), "took longer than the TTL") {
 			break
@@ -149,7 +147,7 @@ func (p patient) Renew(ctx context.Context, holds []store.Hold) []store.Renewal 
 	return all
 }
 
-// The whole contract, by a user with the rights that are listed.
+// This runs the whole contract, as a user with the rights that the package comment lists.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	var clients []*redis.Client
@@ -178,7 +176,7 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range log {
-			if !strings.HasPrefix(e.Object, "client|") { // the driver tries to introduce itself
+			if !strings.HasPrefix(e.Object, "client|") { // the driver tries to set its name and version
 				t.Errorf("a node refused: %s %s", e.Reason, e.Object)
 			}
 		}

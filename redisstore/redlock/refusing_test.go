@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A node that takes no writes, as it is full, read-only or without the replicas
-// that it should have, is asked now and then
-// whether it takes them again, not as fast as it answers; and is used again then.
+// A node that takes no writes, as it is full, read-only or without its required replicas, is asked at intervals whether it takes them again,
+// not as fast as it answers. Once it does, it is used again.
 func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, refusal, on, off string }{
@@ -28,7 +27,7 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			servers, s := nodes(t, 3, Options{})
-			s.straggle = longAnswer // with two nodes left each of them is needed, however slow
+			s.straggle = longAnswer // with two nodes left both are needed, however slow
 			admin := clientsOf(t, servers[2].Addr)[0]
 			commands := func() int {
 				t.Helper()
@@ -49,7 +48,7 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 			idle(t, s)
 			tell(t, admin, c.on)
 			for i := range 10 {
-				if err := s.Release(t.Context(), holds[i]); err != nil { // two nodes suffice; the third is told later
+				if err := s.Release(t.Context(), holds[i]); err != nil { // two nodes suffice; the third gets the release later
 					t.Fatal(err)
 				}
 				free(t, s, fmt.Sprint("other ", i))
@@ -65,7 +64,7 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 			if !strings.Contains(err.Error(), c.refusal) || !strings.Contains(err.Error(), servers[2].Addr) {
 				t.Errorf("it is out of use for %v", err)
 			}
-			// The time is measured by, not waited for: a slow machine sends less.
+			// The time only scales the limit, nothing waits for it: a slow machine sends less.
 			before, begun := commands(), time.Now()
 			for time.Since(begun) < time.Second {
 				free(t, s, "another")
@@ -87,9 +86,8 @@ func TestAReadOnlyNodeIsLeftInPeace(t *testing.T) {
 	}
 }
 
-// Nor do those hurry a full node who wait already, and which it had no memory for:
-// one ask each pause, however many they are. And their grants show that it has
-// memory again.
+// Nor do waiting claims that a full node had no memory for send it more requests: one ask per pause, however many they are. Their grants show
+// that the node has memory again.
 func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: time.Hour})
@@ -111,7 +109,7 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	}
 	tell(t, admin, "CONFIG SET maxmemory 1")
 	held := mutex("n")
-	held.TTL = time.Hour // all asks are made beside it
+	held.TTL = time.Hour // so that it outlasts all asks
 	h := mustHold(t, s, held)
 	idle(t, s)
 	waits := make([]store.Claim, 50)
@@ -129,7 +127,7 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 		}
 	}
 	was := asks()
-	now := func() { // its pause has passed
+	now := func() { // ends the node's pause
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		n.again = time.Time{}
@@ -142,7 +140,7 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	for range 4 {
 		askAll(func() {})
 	}
-	// The time is measured by, not waited for.
+	// The time only scales the limit, nothing waits for it.
 	if sent, pauses := asks()-was, int(time.Since(begun)/fullPause); sent > pauses+2 {
 		t.Errorf("a full node was asked %d times in %d pauses", sent, pauses)
 	}
@@ -153,12 +151,12 @@ func TestWaitersThatAFullNodeRefusedLeaveItInPeace(t *testing.T) {
 	next := 0
 	until(t, "the node grants what it had no memory for, and is full no more", func() bool { // it may be busy
 		if next == len(waits) {
-			t.Fatal("none of those that it had refused showed that it has memory") // a claim that is asked for anew would
+			t.Fatal("none of those that it had refused showed that it has memory") // a new claim would show it
 		}
 		now()
 		c := waits[next]
 		a := mustAsk(t, s, c)
-		if !a.Granted { // its position has lapsed meanwhile, so it is behind others until theirs do
+		if !a.Granted { // its position has expired, so it is behind others until theirs expire
 			return false
 		}
 		h := store.Hold{Name: c.Name, ID: c.ID, Token: a.Token}

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Majorities meet in pairs only: so many more votes does it take that more
-// claims than slots are never granted, and not one vote more. Every way to give
-// votes is tried. (A claim of several slots is as many claims on the same nodes.)
+// Two majorities share a node, but more than two need share none. So a semaphore needs more votes: enough that never more claims than slots
+// are granted, and not one vote more. The test tries every way to give votes. (A claim of several slots counts as that many claims on the same
+// nodes.)
 func TestASemaphoresQuorumGrantsNoMoreThanItsSlots(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		for limit := 2; limit <= 6; limit++ {
@@ -36,9 +36,8 @@ func TestASemaphoresQuorumGrantsNoMoreThanItsSlots(t *testing.T) {
 	}
 }
 
-// fits reports whether so many claims can have quorum votes each where the nodes
-// have room for so many. It tries all sets of nodes for each claim, which are
-// alike, so from the set of the one before on.
+// fits reports whether so many claims can have quorum votes each, if each node has room for so many. It tries all sets of nodes for each
+// claim. The claims are alike, so it starts from the set of the claim before.
 func fits(room []int, claims, quorum, from int) bool {
 	if claims == 0 {
 		return true
@@ -59,10 +58,9 @@ func fits(room []int, claims, quorum, from int) bool {
 	return false
 }
 
-// The same while a semaphore is in use with two totals: each node has room for the
-// smaller as long as one of those that count on it has room there, and each claim
-// needs the votes that its own total asks for. Those who hold are never more than the
-// smaller, if one of them counts on that.
+// The same holds while a semaphore is in use with two totals. A node has room for the smaller total as long as a claim that counts on it has a
+// vote there, and each claim needs the votes for its own total. There are never more holders than the smaller total, if one of them counts on
+// that.
 func TestWithTwoTotalsNoMoreHoldThanTheSmaller(t *testing.T) {
 	for n := 3; n <= 6; n++ {
 		s := &Store{nodes: make([]*node, n)}
@@ -80,15 +78,13 @@ func TestWithTwoTotalsNoMoreHoldThanTheSmaller(t *testing.T) {
 	}
 }
 
-// twoTotals is how many have room on a node, and whether one of them counts on the smaller
-// total.
+// twoTotals is how many claims have a vote of a node, and whether one of them counts on the smaller total.
 type twoTotals struct {
 	all   int
 	small bool
 }
 
-// fitsTwo reports whether so many claims of the smaller total, and then so many of the
-// larger, can have their votes.
+// fitsTwo reports whether so many claims of the smaller total, and then so many of the larger, can get their votes.
 func fitsTwo(room []twoTotals, small, large, counting, others, few, many, from int) bool {
 	quorum := few
 	switch {
@@ -127,8 +123,7 @@ func slot(name string, limit int64) store.Claim {
 	return c
 }
 
-// Three slots on five nodes, of which each claimant reaches others: with a
-// majority each, five could hold.
+// Three slots are on five nodes, and each claimant reaches other nodes: if a majority sufficed for each, five could hold.
 func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
 	t.Parallel()
 	addrs, o := testserver.SharedRedises(t, 5), apart()
@@ -162,12 +157,12 @@ func TestOnFiveNodesThreeSlotsAreHeldByThree(t *testing.T) {
 	}
 }
 
-// A majority decides nothing of a slot: the fourth is waited for.
+// For a slot a majority decides nothing: the claim waits for the fourth node.
 func TestASlotWaitsForASlowNodeThatHasToGrantIt(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 5, Options{Timeout: longAnswer})
-	// So that there is a newest token on each: the slow node would find the number too small. A node that
-	// was not in use yet, or was passed over as late, has none, and is asked again.
+	// Each node must have a newest token of the name, or the slow node would find the number too small. A node that was not in use yet, or was
+	// skipped as late, has none, and is asked again.
 	allUp(t, s)
 	free(t, s, "x")
 	until(t, "all have released", func() bool {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// Of nodes that the URL calls rediss the certificates are checked: by a process
-// of its own, as what it trusts is read once. One node has no TLS.
+// For a rediss URL the nodes' certificates are checked. That takes a process of its own, as Go reads the trusted certificates once. One node
+// has no TLS.
 func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 	t.Parallel()
 	if url := os.Getenv("HOLDFAST_TEST_TLS"); url != "" {
@@ -67,7 +67,7 @@ func TestOverTLSTheNodesCertificatesAreChecked(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("who trusts the certificate: %v\n%s", err, out)
 	}
-	s, err := Open(url, nil) // this process does not
+	s, err := Open(url, nil) // this process does not trust them
 	if err != nil {
 		t.Fatal(err)
 	}

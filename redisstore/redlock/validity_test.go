@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// thawedAfter freezes the servers, has f begun, and lets them go on once they
-// have been asked, when it says at which instant.
+// thawedAfter freezes the servers and starts f. It thaws the servers once they have been sent a request, and returns at which instant.
 func thawedAfter(t *testing.T, s *Store, freeze, thaw func(), f func()) (thawed store.Instant) {
 	t.Helper()
 	idle(t, s)
@@ -47,7 +46,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 			server.Thaw()
 		}
 	}
-	free(t, s, "x") // so that there is a newest token: the first ask's number would be too late
+	free(t, s, "x") // so that there is a newest token: otherwise the first ask's number would be too old
 	c := mutex("x")
 	var a store.Answer
 	var err error
@@ -70,8 +69,7 @@ func TestALeaseCountsFromBeforeTheFirstNodeWasAsked(t *testing.T) {
 	}
 }
 
-// That the entries are there does not say that they were there all the time: a
-// late copy of the ask can have made one of them anew.
+// An entry that exists may not have existed all the time: a late copy of the ask can have recreated it.
 func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
@@ -84,7 +82,7 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 		t.Fatalf("renewed after the deadline by nodes that have the hold: %v, want ErrLost", err)
 	}
 	until(t, "what is left of it is given back", func() bool { return len(listed(t, s, "x").Entries) == 0 })
-	idle(t, s) // most nodes are enough for that
+	idle(t, s) // the call itself waits for most nodes only
 	for i := range servers {
 		value, err := clientsOf(t, servers[i].Addr)[0].Get(t.Context(), s.key("x")).Result()
 		if err == nil && len(value) != headSize {
@@ -93,11 +91,11 @@ func TestARenewalAfterTheOldDeadlineIsALoss(t *testing.T) {
 	}
 }
 
-// A notification is one to ask again: the number of a claim that waits is no token.
+// A notification only makes the waiter ask again: the number of a claim that waits is not a token.
 func TestANotificationNeverCarriesAToken(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
-	s.straggle = longAnswer // a node that has freed it, and stands still, is waited for
+	s.straggle = longAnswer // the test waits for a node that has freed it and stalls
 	notifications := make(chan store.Notification, 100)
 	if err := s.Watch(t.Context(), me, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
@@ -131,8 +129,7 @@ func TestANotificationNeverCarriesAToken(t *testing.T) {
 	}
 }
 
-// A client of another maximum can have found the node without a record after it
-// was in use here.
+// A client with another maximum may have found the node without a record after this client had used it.
 func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{MaxTTL: 30 * time.Second})
@@ -148,7 +145,7 @@ func TestANodeThatComesToHaveAnotherMaximumGrantsNothing(t *testing.T) {
 	}
 }
 
-// A severable is the way to a server, which can be cut.
+// severable is a path to a server that can be cut.
 type severable struct {
 	mu    sync.Mutex
 	cut   bool
@@ -186,7 +183,7 @@ func TestAReturningNodeGetsReleasesThatItMissed(t *testing.T) {
 	s := trusting(t, append(clientsOf(t, addrs[:2]...), far), o)
 	defer s.Close()
 	allUp(t, s)
-	h := holdOnAll(t, s, mutex("x")) // it is on the far one too
+	h := holdOnAll(t, s, mutex("x")) // the node on the severable path has it too
 	direct := clientsOf(t, addrs[2])[0]
 	size := func() int64 { return direct.StrLen(t.Context(), s.key("x")).Val() }
 	way.sever(true)
@@ -202,7 +199,7 @@ func TestAClockOffsetWithinTheRoundTripIsNoError(t *testing.T) {
 	asked := time.Now()
 	for _, c := range []struct{ clock, took, want time.Duration }{
 		{0, 0, 0},
-		{0, 3 * time.Second, 0}, // we stood still after the answer
+		{0, 3 * time.Second, 0}, // our process stalled after the answer
 		{3 * time.Second, 3 * time.Second, 0},
 		{time.Hour, time.Second, time.Hour - time.Second/2},
 		{-time.Hour, time.Second, -time.Hour - time.Second/2},

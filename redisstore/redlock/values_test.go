@@ -15,8 +15,7 @@ import (
 
 type traceKey struct{}
 
-// A tracer is a hook that notes of each exchange of scripts the trace in its context,
-// and those that it can be linked to.
+// tracer is a hook that records the trace in the context of each exchange of scripts, and the traces linked to it.
 type tracer struct {
 	mu    sync.Mutex
 	trace []string
@@ -51,8 +50,8 @@ func (c *tracer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	}
 }
 
-// The hooks of the options see all that is sent. What is sent to each node has the values of the claim, though it goes out on a context
-// of the node's; a renewal names the claims that it is for once, however many they are.
+// The hooks of the options see all requests. A request to a node has the values of the claim, though it uses a context of the node. A renewal
+// names its claims once, however many they are.
 func TestRequestsToEachNodeAreLinkedToTheirCaller(t *testing.T) {
 	t.Parallel()
 	clients := clientsOf(t, testserver.SharedRedises(t, 3)...)
@@ -72,8 +71,8 @@ func TestRequestsToEachNodeAreLinkedToTheirCaller(t *testing.T) {
 		hook.trace = nil
 	}
 	of := func(trace string) context.Context { return context.WithValue(t.Context(), traceKey{}, trace) }
-	// Each node has a newest token of the names, which the next number is above however late that comes: a vote that is missing
-	// would be given with the renewal, and linked to nobody.
+	// Each node has a newest token of the names, and the next number is above that however late it arrives. Otherwise a missing vote would be
+	// given with the renewal, and linked to nobody.
 	for _, name := range []string{"a", "b"} {
 		if err := s.Release(t.Context(), holdOnAll(t, s, mutex(name))); err != nil {
 			t.Fatal(err)

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// nodesWithClock starts n servers of this test alone whose clocks can be set, and
-// returns how to set them and how to make Stores on them.
+// nodesWithClock starts n servers for this test alone whose clocks can be set. It returns functions to set them and to open Stores on them.
 func nodesWithClock(t *testing.T, n int) (servers []*testserver.Server, set func(time.Duration), open func() *Store) {
 	t.Helper()
 	var addrs []string
@@ -36,8 +35,8 @@ func nodesWithClock(t *testing.T, n int) (servers []*testserver.Server, set func
 	return servers, set, open
 }
 
-// With one node away and the clock of another off, no number has a majority:
-// nobody holds, so it is not "held", and the error names the node and its clock.
+// With one node down and the clock of another off, no number gets a majority. Nobody holds the lock, so the error does not say "held": it
+// names the node and its clock.
 func TestANodeWhoseClockIsOffIsUnavailableAndNamed(t *testing.T) {
 	t.Parallel()
 	servers, _, open := nodesWithClock(t, 3)
@@ -62,7 +61,7 @@ func TestANodeWhoseClockIsOffIsUnavailableAndNamed(t *testing.T) {
 			if found := says.FindStringSubmatch(err.Error()); found != nil {
 				off, _ = time.ParseDuration(found[1])
 			}
-			if (off - time.Minute).Abs() > 10*time.Second { // the way there counts as a part of it
+			if (off - time.Minute).Abs() > 10*time.Second { // the time of the exchange counts as part of it
 				t.Errorf("%v ahead, a try %v: %v, want that it names the node and its clock", c.ahead, try, err)
 			}
 			servers[1].SetClock(0)
@@ -72,12 +71,12 @@ func TestANodeWhoseClockIsOffIsUnavailableAndNamed(t *testing.T) {
 	}
 }
 
-// A token that a client with a wrong clock has left is no holder either.
+// A token left by a client with a wrong clock is no holder either.
 func TestATokenFarAheadIsUnavailableAndNamed(t *testing.T) {
 	t.Parallel()
 	servers, set, open := nodesWithClock(t, 3)
 	s := open()
-	set(time.Minute) // whoever comes now has a wrong clock
+	set(time.Minute) // a client that arrives now has a wrong clock
 	other := open()
 	if err := other.Release(t.Context(), holdOnAll(t, other, mutex("n"))); err != nil { // the token is on each node
 		t.Fatal(err)
@@ -98,7 +97,7 @@ func TestATokenFarAheadIsUnavailableAndNamed(t *testing.T) {
 	}
 }
 
-// waiters are the owners of those who wait for the name, in their order.
+// waiters returns the owners of the claims that wait for the name, in order.
 func waiters(t *testing.T, s *Store, name string) (all []store.ID) {
 	t.Helper()
 	for _, e := range listed(t, s, name).Entries {
@@ -109,9 +108,8 @@ func waiters(t *testing.T, s *Store, name string) (all []store.ID) {
 	return all
 }
 
-// A client whose clock is wrong, though not by so much that a node refuses its
-// numbers, is put right by any answer, and its claim with it. Else it would wait
-// behind all who come within what its clock is ahead.
+// A client's clock is wrong, but not so far that a node refuses its numbers. Any answer corrects it, and its claim too. Otherwise the claim
+// would wait behind all that arrive within the time that its clock is ahead.
 func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"told by what it was granted", "told by the refusal itself"} {
@@ -119,7 +117,7 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 			t.Parallel()
 			_, set, open := nodesWithClock(t, 3)
 			wrong := open()
-			set(-9 * time.Second) // to the nodes that is a client whose clock was set forward
+			set(-9 * time.Second) // to the nodes this is a client whose clock was set forward
 			right := open()
 			h := mustHold(t, right, mutex("n"))
 			if how == "told by what it was granted" {
@@ -134,7 +132,7 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 				first, second = mutex("n"), mutex("n")
 				asked := time.Now()
 				mustAsk(t, wrong, first)
-				// The order holds to within a second and a round trip; before, it took 9 s.
+				// The order is right to within a second and a round trip; before the fix it was off by 9 s.
 				time.Sleep(4 * time.Second)
 				mustAsk(t, right, second)
 				idle(t, wrong)
@@ -161,10 +159,9 @@ func TestAClientWhoseClockIsWrongIsServedInItsTurn(t *testing.T) {
 	}
 }
 
-// An answer that took long says little of a clock: it undoes nothing that is
-// known better.
+// An answer that took long tells little about a clock: it must not replace a more precise one.
 func TestAnAnswerThatTookLongUndoesNoBetterOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // in which no time passes between two readings of the clock
+	synctest.Test(t, func(t *testing.T) { // in the bubble no time passes between two readings of the clock
 		s := &Store{nodes: []*node{{}}}
 		n := s.nodes[0]
 		learn := func(ahead, took time.Duration) time.Duration {
@@ -174,7 +171,7 @@ func TestAnAnswerThatTookLongUndoesNoBetterOne(t *testing.T) {
 		}
 		for i, c := range []struct{ ahead, took, want time.Duration }{
 			{-9 * time.Second, 0, -9 * time.Second},
-			{-10 * time.Second, 20 * time.Second, -9 * time.Second}, // it is between 10 s behind and 10 s ahead
+			{-10 * time.Second, 20 * time.Second, -9 * time.Second}, // between 10 s behind and 10 s ahead
 			{0, time.Second, 0},
 			{-5 * time.Second, 8 * time.Second, 0},
 			{3 * time.Second, 0, 3 * time.Second},

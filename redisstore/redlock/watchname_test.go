@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// published is how many messages the nodes were told to publish.
+// published returns how many messages the nodes were told to publish.
 func published(t *testing.T, servers []*testserver.Server) (all int) {
 	t.Helper()
 	for _, server := range servers {
@@ -35,7 +35,7 @@ func election(name string) store.Claim {
 	return c
 }
 
-// Each node publishes what changes there. One that is late is asked once more, and then there is a message more.
+// Each node publishes its own changes. A late node is asked once more, and then there is one message more.
 func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	servers, s := nodes(t, 3, Options{})
@@ -85,7 +85,7 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 		mustAsk(t, s, w)
 		idle(t, s)
 		announces(says+len(servers), "a release to a waiter, who is woken", func() {
-			mustAsk(t, s, w) // or its position may have lapsed
+			mustAsk(t, s, w) // or its position may have expired
 			idle(t, s)
 			release(h)
 		})
@@ -101,13 +101,13 @@ func TestOnlyWhatSaysSoIsAnnouncedAndOnlyWhatChanges(t *testing.T) {
 	}
 }
 
-// What one node tells may not be so on a majority yet.
+// What one node announces may not have reached a majority yet.
 func TestAWatcherIsNotifiedAgainOnceAllNodesHadTime(t *testing.T) {
 	t.Parallel()
 	_, s := nodes(t, 3, Options{})
 	var n atomic.Int64
 	var stop func()
-	s.timeout = 2 * time.Second // the time that all nodes have; on a busy machine it may be too short to subscribe
+	s.timeout = 2 * time.Second // the time that all nodes get; on a busy machine it may be too short to subscribe
 	until(t, "the name is watched", func() (ok bool) {
 		var err error
 		stop, err = s.WatchName(t.Context(), "n", func() { n.Add(1) })
