@@ -136,7 +136,7 @@ func TestCollector_SaysHowLongAndWhy(t *testing.T) {
 		{Kind: holdfast.EventFailed, Err: holdfast.ErrDenied},
 		{Kind: holdfast.EventFailed, Err: holdfast.ErrMismatch},
 		{Kind: holdfast.EventFailed, Err: context.DeadlineExceeded},
-		{Kind: holdfast.EventFailed, Err: context.Canceled}, // cancelled by the caller: no failure
+		{Kind: holdfast.EventFailed, Err: context.Canceled}, // canceled by the caller: no failure
 		{Kind: holdfast.EventRenewalFailed, Err: holdfast.ErrCorrupt},
 		{Kind: holdfast.EventReleased, After: 2 * time.Second, Err: errors.New("what?")},
 		{Kind: holdfast.EventKind(99)}, // from a later version

@@ -140,7 +140,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		read, id := u.Token(), u.ID()
 		release(t, before)
 
-		// A cancelled upgrade admits the others again.
+		// A canceled upgrade admits the others again.
 		pending := func() bool {
 			l, err := there.Read().TryLock(ctx)
 			if err == nil {
