@@ -127,7 +127,7 @@ func (p *couple) replace() (mend func()) {
 	p.link.Mute()
 	for end := time.Now().Add(p.silent); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if slices.ContainsFunc(p.upgraded(), func(fence int64) bool { return !slices.Contains(before, fence) }) {
-			time.Sleep(p.silent / 3) // that is the worst moment, if its owner was told
+			time.Sleep(p.silent / 3) // the worst moment, once its owner was notified
 			break
 		}
 	}

@@ -31,8 +31,8 @@ var provable = []rightStore{
 	{"Redlock on 3 nodes, one dead", func(t *testing.T) string { return onRedlock(t, 3, 1) }, true},
 	{"Redlock on 5 nodes", func(t *testing.T) string { return onRedlock(t, 5, 0) }, true},
 	{"PostgreSQL", func(t *testing.T) string { return testserver.PostgresURL(testserver.SharedPostgres(t)) }, false},
-	// A session can only notice its losses. So two checks are not judged: that a holder is alone, and that each is told
-	// in time.
+	// A session can only notice its losses. So two checks are not judged: that a holder is alone, and that each loss
+	// is reported in time.
 	{"PostgreSQL, sessions", func(t *testing.T) string { return sessions(testserver.SharedPostgres(t)) }, false},
 	{"MariaDB", func(t *testing.T) string { return "mariadb://root@" + testserver.SharedMariaDB(t) + "/locks" }, false},
 	{"SQL Server", func(t *testing.T) string {
