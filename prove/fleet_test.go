@@ -82,7 +82,7 @@ func role(t *testing.T, s *testserver.Server) string {
 type fleet struct {
 	one, other *testserver.Server
 	deciders   []*testserver.Server
-	calm       []any // the command that makes them as patient again
+	calm       []any // the command that restores their patience
 }
 
 // replace kills the master of the two, and waits until the other is the master and all watchers say so. The function

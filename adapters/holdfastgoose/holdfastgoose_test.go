@@ -237,7 +237,7 @@ func migrates(dir string) {
 	os.Exit(1)
 }
 
-// What a killed process was migrating another migrates then, and not before.
+// When a process is killed in a migration, another process migrates, and not before.
 func TestMigrationsOfAKilledProcessRunElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)

@@ -94,7 +94,7 @@ func TestTheOldestDriversAreTriedInEachModuleThatAsksForThem(t *testing.T) {
 	}
 }
 
-// The tests of guard are a module of their own. Alone, it uses the oldest drivers that users of the stores can have.
+// The tests of guard are a module of their own. Built alone, it uses the oldest drivers that users of the stores can have.
 func TestGuardIsTriedWithTheOldestDriversOfTheStores(t *testing.T) {
 	t.Chdir("../../..")
 	for store, driver := range map[string]string{"pgstore": "github.com/jackc/pgx/v5", "mysqlstore": "github.com/go-sql-driver/mysql"} {
