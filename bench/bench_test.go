@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The children of a bench are this very program, also when it is a test.
+// A bench starts itself as child processes, and does so too when it is a test.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == childArg || os.Args[1] == faultyArg) {
 		main()
@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Every suite runs to its end with every contender, and prints a line for each
-// of them. What the lines say is no test's business.
+// Every suite runs to its end with every contender and prints a line for each of them. No test judges the figures.
 func TestSuitesRun(t *testing.T) {
 	for name, rows := range map[string][]string{
 		"memory":   {"holdfast", "sync.Mutex", "channel of one slot", "64 goroutines", "bytes a held name"},
@@ -43,7 +42,7 @@ func TestSuitesRun(t *testing.T) {
 		"poll":     {"holdfast, 10 waiters", "holdfast, 1000 waiters", pollServer},
 		"postgres": {"holdfast", "table lease", "advisory lock", "holdfast, LockTx", bareTxLock, "hand-off p50", "kB"},
 		"mysql":    {"MariaDB 1", "holdfast", "table lease", "GET_LOCK", "hand-off p50", "MariaDB: one hot name, 8 clients", "statements/s"},
-		"mysql9":   {"MySQL"}, // or why there is none
+		"mysql9":   {"MySQL"}, // or why there is no server
 		"crowd":    {"holdfast", "redislock", "redsync", "rueidislock", "100 goroutines of one process", "two processes of 50"},
 		"many":     append(onAll(": 4 come at once for one name, in 2 processes"), "holdfast", "flock(2)", "redislock", "redsync", tableLease, "GET_LOCK", etcdMutex, zkLock, "requests/lock"),
 		"hot":      append(onAll(": one hot name, 2 processes"), "holdfast", "rueidislock", "redsync", "advisory lock", etcdMutex, zkLock, "requests/lock", "least/most"),
@@ -57,7 +56,7 @@ func TestSuitesRun(t *testing.T) {
 			if !slices.Contains([]string{"memory", "file", "redis"}, name) {
 				testserver.AtNight(t)
 			}
-			if name != "memory" { // it sets GOMAXPROCS
+			if name != "memory" { // this suite sets GOMAXPROCS
 				t.Parallel()
 			}
 			var out, objects strings.Builder
@@ -71,14 +70,14 @@ func TestSuitesRun(t *testing.T) {
 				}
 			}
 			t.Log(out.String())
-			if name != "faults" { // which has a table of its own
+			if name != "faults" { // this suite has a table of its own
 				complete(t, name, objects.String())
 			}
 		})
 	}
 }
 
-// complete says that there are rows for programs, and that each has what it must.
+// complete checks that there are rows for programs, and that each has the required fields.
 func complete(t *testing.T, suite, objects string) {
 	t.Helper()
 	rows, err := readRows(strings.NewReader(objects))
@@ -96,17 +95,17 @@ func complete(t *testing.T, suite, objects string) {
 	}
 }
 
-// onAll is what is said of each store that has a server here.
+// onAll returns the expected row of each store that has a server here.
 func onAll(what string) (rows []string) {
 	for _, on := range stores {
-		if on.name != "mongo" && on.name != "mysql9" { // which need not be there
+		if on.name != "mongo" && on.name != "mysql9" { // these servers may be missing
 			rows = append(rows, on.title+what)
 		}
 	}
 	return rows
 }
 
-// The suite of MongoDB runs to its end, on a stand-in: that shows no more.
+// The suite of MongoDB runs to its end on a stand-in. That shows no more.
 func TestTheSuiteOfMongoDBRuns(t *testing.T) {
 	uri := os.Getenv(mongoEnv)
 	if uri == "" {
@@ -136,9 +135,8 @@ func TestUnknownSuiteIsRefused(t *testing.T) {
 	}
 }
 
-// The count of commands is what MONITOR shows of clients, which marks the
-// commands of scripts, between the two looks at the count: the server does one
-// thing at a time, so both see the same.
+// The counted commands equal those of clients that MONITOR shows between the two reads of the count; MONITOR marks the
+// commands of scripts. The server does one thing at a time, so both see the same.
 func TestSentCountsWhatClientsSend(t *testing.T) {
 	server, stop, err := startRedis()
 	if err != nil {
@@ -155,7 +153,7 @@ func TestSentCountsWhatClientsSend(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.close()
-			pair(t, l) // connections and scripts
+			pair(t, l) // opens connections and loads scripts
 
 			mon := monitor(t, addr)
 			before, err := sent(t.Context(), rdb, c.inner)
@@ -190,7 +188,7 @@ func pair(t *testing.T, l locks) {
 	}
 }
 
-// A monitoring is a connection on which the server tells all commands.
+// A monitoring is a connection on which the server reports all commands.
 type monitoring struct {
 	net.Conn
 	lines *bufio.Reader
@@ -212,11 +210,10 @@ func monitor(t *testing.T, addr string) monitoring {
 	return m
 }
 
-// between counts the commands that clients sent between two calls of sent,
-// except those that it does not count. Of one that looks at the server once,
-// beside its first lock and perhaps some time later, those are what it looks at: the
-// clock, which its scripts read too, and whether its user may run what they run and
-// may publish.
+// between counts the commands that clients sent between two calls of sent, except those that sent does not count. With
+// looks, the contender checks the server once, beside its first lock and perhaps some time later. Then the commands of
+// that check are not counted either: reading the clock, which scripts read too, and testing whether the user may run
+// the scripts and may publish.
 func (m monitoring) between(t *testing.T, looks bool) (n int) {
 	t.Helper()
 	for calls := 0; ; {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Each server counts what a lock costs, whichever contender takes it: a request for the lock and one for its release at least, and with holdfast a write
-// at least.
+// Each server counts what a lock costs, whichever contender takes it: at least one request for the lock and one for its
+// release, and with holdfast at least one write.
 func TestServersCount(t *testing.T) {
 	t.Parallel()
 	for _, on := range stores {
@@ -42,8 +42,8 @@ func counts(t *testing.T, at running, c contender) error {
 		return err
 	}
 	defer l.close()
-	pair(t, l) // tables and streams
-	// Some servers add up later what their connections have counted.
+	pair(t, l) // makes tables and streams
+	// Some servers update the counts of a connection later.
 	late := eventually(t.Context(), "what the server counts is plausible", func() bool {
 		const pairs = 10
 		costs, failed := at.count.during(t.Context(), c, func() error {
@@ -60,7 +60,7 @@ func counts(t *testing.T, at running, c contender) error {
 	return errors.Join(err, late)
 }
 
-// Who does not get the name in time has failed, whether it heeds its context or not.
+// A claimant that does not get the name in time has failed, whether or not it heeds its context.
 func TestAClaimantThatTimesOutHasFailed(t *testing.T) {
 	t.Parallel()
 	l, err := onFiles[0].open(t.TempDir())
@@ -90,7 +90,7 @@ func TestAClaimantThatTimesOutHasFailed(t *testing.T) {
 	}
 }
 
-// What differs in its numbers only is told once.
+// Errors that differ only in their numbers are reported once.
 func TestEqualErrorsAreReportedOnce(t *testing.T) {
 	var all []wrong
 	for _, text := range []string{"process 12 is inside", "process 345 is inside", "refused"} {
@@ -108,7 +108,7 @@ func TestUnknownStoreIsRefused(t *testing.T) {
 	}
 }
 
-// As many come as were asked for, else as many as the store serves.
+// As many claimants come as were asked for, or else as many as the store serves.
 func TestAsManyComeAsAStoreServes(t *testing.T) {
 	few := served{comers: []int{10}}
 	for _, c := range []struct {

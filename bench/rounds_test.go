@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// shows is a runner that shows these figures, one a round.
+// shows is a runner that returns these figures, one a round.
 func shows(name, column string, each ...float64) runner {
 	i := -1
 	return runner{name, func(context.Context) (measure, error) {
@@ -50,7 +50,7 @@ func TestQuartilesLieAroundTheMedian(t *testing.T) {
 	}
 }
 
-// The ratio is the median of the rounds' ratios, which is not the ratio of the medians.
+// The ratio is the median of the ratios of the rounds, which is not the ratio of the medians.
 func TestRatioIsTakenWithinEachRound(t *testing.T) {
 	of := table{title: "A title", reference: "redislock", columns: []column{rate("pairs/s")}, runners: []runner{
 		shows("holdfast", "pairs/s", 10, 200, 90), shows("redislock", "pairs/s", 10, 100, 100),
@@ -75,7 +75,7 @@ func TestRatioIsTakenWithinEachRound(t *testing.T) {
 	}
 }
 
-// In each round the best library counts, not what is no library.
+// The best library of each round counts. A row that is no library does not.
 func TestBestPeerIsTheBestOfEachRound(t *testing.T) {
 	runners := func(column string) []runner {
 		return []runner{
@@ -123,7 +123,7 @@ func TestContenderWithoutANoteIsRefused(t *testing.T) {
 	}
 }
 
-// A row that cannot be had says why, and has no figure.
+// A missing row says why, and has no figure.
 func TestAbsentRowSaysWhy(t *testing.T) {
 	var out, objects strings.Builder
 	s := setup{out: &out, rows: json.NewEncoder(&objects), suite: "mongo"}

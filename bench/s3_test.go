@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The reference of the rows of S3 is a lock: who finds the name taken asks again until it has been given back.
+// The reference of the rows of S3 is a lock: a claimant that finds the name taken asks again until it is released.
 func TestAConditionalWriteExcludes(t *testing.T) {
 	t.Parallel()
 	at, err := startManyS3(t.Context())

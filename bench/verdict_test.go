@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pairsOf has n pairs, of which this tree has the larger figure in so many.
+// pairsOf has n pairs; in `larger` of them this tree has the larger figure.
 func pairsOf(larger, n int, b better) compared {
 	c := compared{key: rowKey{"redis", "a row", "holdfast", "a column"}, better: b}
 	for i := range n {
@@ -37,7 +37,7 @@ func TestVerdictIsWhatChanceDoesNotExplain(t *testing.T) {
 		}
 	}
 	same := pairsOf(14, 15, less)
-	for range 20 { // which say nothing
+	for range 20 { // equal pairs decide nothing
 		same.old, same.now = append(same.old, 100), append(same.now, 100)
 	}
 	if got := same.verdict(); got != "slower" {
@@ -86,7 +86,7 @@ func TestRowsOfTwoTreesArePaired(t *testing.T) {
 	}
 }
 
-// The files of the commit are there, and not what was done since.
+// The copy has the files of the commit, without later changes.
 func TestCommitIsCopied(t *testing.T) {
 	root := t.TempDir()
 	write := func(text string) {

@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "10") // most of them wait most of the time
 	debug.SetGCPercent(400)
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
-		os.Setenv("HOLDFAST_TEST_STEPS", "2000") // each takes a few requests
+		os.Setenv("HOLDFAST_TEST_STEPS", "2000") // each step takes a few requests
 	}
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// clientOf returns a client of the servers, closed when the test ends.
+// clientOf returns a client of the servers. The test closes it at its end.
 func clientOf(t testing.TB, addrs ...string) *clientv3.Client {
 	t.Helper()
 	return clientWith(t, clientv3.Config{Endpoints: addrs})
@@ -41,7 +41,7 @@ func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	t.Helper()
 	c.Logger = zap.NewNop()
 	c.DialKeepAliveTime = 10 * time.Second
-	c.DialKeepAliveTimeout = cmp.Or(c.DialKeepAliveTimeout, patience) // the server is slow at times, and there
+	c.DialKeepAliveTimeout = cmp.Or(c.DialKeepAliveTimeout, patience) // a slow server is not a dead one
 	client, err := clientv3.New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func clientWith(t testing.TB, c clientv3.Config) *clientv3.Client {
 	return client
 }
 
-// opened opens the store of the URL, however long a login takes.
+// opened opens the store of the URL. It waits for a login however long that takes.
 func opened(url string) (*Store, error) {
 	for deadline := time.Now().Add(patience); ; {
 		s, err := Open(url)
@@ -60,7 +60,7 @@ func opened(url string) (*Store, error) {
 	}
 }
 
-// openURL returns the store of the URL, closed when the test ends.
+// openURL returns the store of the URL. The test closes it at its end.
 func openURL(t testing.TB, url string) *Store {
 	t.Helper()
 	s, err := opened(url)
@@ -79,7 +79,7 @@ func storeOn(t testing.TB, client *clientv3.Client, o *Options) *Store {
 	return s
 }
 
-// apart is a prefix that nobody else uses.
+// apart is a prefix that no other test uses.
 func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String() + "/"} }
 
 func closing(t testing.TB, s *Store) *Store {
@@ -95,7 +95,7 @@ var until = testwait.Until
 
 var me = store.NewProcess()
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of the whole name, to be waited for.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, entriesOf = storetest.MustAsk, storetest.MustHold, storetest.MustList
@@ -117,7 +117,7 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// endSessions does what etcd does with leases that it has not heard of.
+// endSessions does what etcd does with leases that were not renewed, and waits until the store knows.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
 	revoke(t, s)
@@ -128,7 +128,7 @@ func endSessions(t testing.TB, s *Store) {
 	}
 }
 
-// revoke is endSessions of which the store has not heard yet.
+// revoke is endSessions without the wait: the store does not know yet.
 func revoke(t testing.TB, s *Store) {
 	t.Helper()
 	client := clientOf(t, testserver.SharedEtcd(t))

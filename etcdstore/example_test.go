@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The client is your own, with its users and TLS, and stays yours.
+// The client is your own, with its users and TLS. The store does not close it.
 func ExampleNew() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -46,7 +46,7 @@ func ExampleNew() {
 	// Output: alone, with a token: true
 }
 
-// A namespace of the client's is kept; a prefix sets stores apart within it.
+// A namespace of the client is respected. Within it, a prefix keeps stores apart.
 func ExampleOptions() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -86,5 +86,5 @@ func ExampleParseURL() {
 	// Output: [https://10.0.0.1:2379 https://10.0.0.2:2379] jobs/ true
 }
 
-// exampleServer is an etcd of the tests' own.
+// exampleServer is an etcd that the tests start.
 func exampleServer() (addr string, stop func()) { return testserver.ExampleEtcd() }

@@ -30,8 +30,8 @@ func lockerOn(t *testing.T, ttl time.Duration, addrs ...string) *holdfast.Locker
 	return l
 }
 
-// locked is a lease of the name. Where the machine has stood still for longer than
-// an engine asks, it is asked for again.
+// locked is a lease of the name. It is asked for again where the machine has stood still for longer than an engine goes
+// on asking.
 func locked(ctx context.Context, l *holdfast.Locker, name string) (*holdfast.Lease, error) {
 	for {
 		lease, err := l.Mutex(name).Lock(ctx)
@@ -41,8 +41,8 @@ func locked(ctx context.Context, l *holdfast.Locker, name string) (*holdfast.Lea
 	}
 }
 
-// released gives the hold back. What may time out while there is no leader is indeterminate then, and is
-// done all the same.
+// released gives the hold back. While there is no leader that may time out, and is then indeterminate; it is done all
+// the same.
 func released(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
 	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
@@ -50,9 +50,8 @@ func released(t *testing.T, l *holdfast.Lease) {
 	}
 }
 
-// A hold lasts, and waiters get in, whatever happens to one member of three: it
-// is killed, stops for longer than an election, is cut off from us, or comes back;
-// be it the leader.
+// A hold lasts, and waiters are admitted, whatever happens to one member of three. It is killed, stops for longer than
+// an election, is cut off from us, or comes back, and it may be the leader.
 func TestALostMemberIsSurvived(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(*testserver.Server, *testserver.Link) func(){
@@ -117,8 +116,8 @@ func TestALostMemberIsSurvived(t *testing.T) {
 	}
 }
 
-// The client has the members take turns, and a frozen one stays connected for ten seconds at least: each renewal
-// is answered all the same, for a TTL may be shorter than that.
+// The client uses the members in turn, and a frozen member stays connected for at least ten seconds. Each renewal must
+// be answered all the same, as a TTL may be shorter than that.
 func TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	members := testserver.EtcdCluster(t, 3)
@@ -134,7 +133,7 @@ func TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer(t *testing.T) {
 		_, err := b.Begin(t.Context(), id, time.Hour)
 		return err == nil
 	})
-	for range 2 * len(members) { // it is connected to each
+	for range 2 * len(members) { // the client is connected to each
 		until(t, "it is renewed", func() bool {
 			_, err := b.Renew(t.Context(), id)
 			return err == nil
@@ -153,13 +152,13 @@ func TestARenewalGoesToAnotherMemberWhereOneDoesNotAnswer(t *testing.T) {
 			continue
 		}
 		was := leader
-		if leader = testserver.EtcdLeader(t, others); leader == was { // else it has failed with the one before, on a machine that stalls
+		if leader = testserver.EtcdLeader(t, others); leader == was { // else the leader has changed before, as the machine stalled
 			t.Fatal(err)
 		}
 	}
 }
 
-// waitsFor returns when somebody waits for the name.
+// waitsFor returns once a waiter is in the queue of the name.
 func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	t.Helper()
 	until(t, "somebody waits for "+name, func() bool {
@@ -169,13 +168,12 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	})
 }
 
-// A holder that is cut off from the cluster is told in time: before another is
-// in.
+// A holder that is cut off from the cluster loses its lease before another is granted the name.
 func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
 	link := testserver.NewLink(t, s.Addr)
-	const ttl = 6 * time.Second // a busy machine does not lose it before
+	const ttl = 6 * time.Second // long enough that a busy machine does not lose it before
 	far, near := lockerOn(t, ttl, link.Addr()), lockerOn(t, ttl, s.Addr)
 	lease, err := locked(t.Context(), far, "a")
 	if err != nil {
@@ -194,8 +192,7 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// A waiter goes on waiting through a compaction, and through the loss of its
-// watch.
+// A waiter goes on waiting through a compaction and through the loss of its watch.
 func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
@@ -238,15 +235,14 @@ func TestAWaiterSurvivesCompactionAndALostWatch(t *testing.T) {
 	})
 }
 
-// What was asked for, was never answered, and was given up is gone before long,
-// though it slips in later.
+// A claim that was never answered and was given up is soon gone, even if it reaches etcd later.
 func TestALateAskIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := testserver.Etcd(t)
 	link := testserver.NewLink(t, s.Addr)
 	a := closing(t, storeOn(t, clientOf(t, link.Addr()), nil))
 	b := closing(t, storeOn(t, clientOf(t, s.Addr), nil))
-	mustHold(t, a, mutex("warm")) // the session and the floor are there
+	mustHold(t, a, mutex("warm")) // the session and the floor exist
 	s.Freeze()
 	late := mutex("a")
 	if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := a.Ask(ctx, late); return err }); err == nil || store.Definite(err) {
@@ -266,13 +262,13 @@ func TestALateAskIsRemoved(t *testing.T) {
 		st := entriesOf(t, b, "a")
 		return len(st.Entries) == 1 && st.Entries[0].ID != late.ID
 	})
-	// The session in which it was asked for has ended; others keep what they had.
+	// The session of that claim has ended; other sessions keep what they had.
 	if st := entriesOf(t, b, "warm"); len(st.Entries) != 1 {
 		t.Errorf("the hold beside it is lost: %+v", st)
 	}
 }
 
-// All of etcd's data is deleted: holders are told, and tokens go on upwards.
+// All of etcd's data is deleted: holders are notified, and tokens still grow.
 func TestAWipeIsReportedAndTokensStillGrow(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Etcd(t).Addr)
@@ -295,7 +291,7 @@ func TestAWipeIsReportedAndTokensStillGrow(t *testing.T) {
 	}
 }
 
-// A minimum hold that is given back with no token is void: nobody ran.
+// A minimum hold that is given back with no token is void: nothing ran under it.
 func TestAMinimumHoldReleasedWithNoTokenIsVoid(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// lossyBackend is a backend with a session, which nobody renews, and whose transactions can be lost, and come again.
+// lossyBackend is a backend with a session that is not renewed. Its transactions can be lost, and can arrive again.
 func lossyBackend(t *testing.T, addr, prefix string) (*backend, *replaying, session.ID) {
 	t.Helper()
 	client := clientOf(t, addr)
@@ -39,7 +39,7 @@ func (b *backend) mustSwap(t *testing.T, s *record.Swap) record.Outcome {
 	return out
 }
 
-// notesWith is a swap that is refused, as the name is written, and joins.
+// notesWith is a swap that is refused, as the name is already written, and that joins.
 func notesWith(id session.ID, keys ...string) *record.Swap {
 	j := &record.Join{Session: id}
 	for _, k := range keys {
@@ -48,8 +48,7 @@ func notesWith(id session.ID, keys ...string) *record.Swap {
 	return &record.Swap{Name: "a", Data: []byte("x"), Join: j}
 }
 
-// etcd remembers each key that there ever was until it is compacted, and whoever
-// reads an inbox goes through all of them.
+// etcd keeps every key that ever existed until it is compacted, and a read of an inbox goes through all of them.
 func TestANameThatIsJoinedOverAndOverHasFewKeys(t *testing.T) {
 	t.Parallel()
 	b, _, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
@@ -89,7 +88,7 @@ func TestANameThatIsJoinedOverAndOverHasFewKeys(t *testing.T) {
 	}
 }
 
-// A join that was not answered may be done at any time until it is void: another note in its slot would be lost.
+// A join that was not answered may still be done until it is void. Another note in its slot would be lost.
 func TestASlotOfAnUnansweredJoinIsNotReused(t *testing.T) {
 	t.Parallel()
 	b, kv, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
@@ -118,8 +117,8 @@ func TestASlotOfAnUnansweredJoinIsNotReused(t *testing.T) {
 	}
 }
 
-// etcd counts its revisions from one again when all its data was lost: a record of the new one has the revision that
-// a record of the old one had.
+// When all its data is lost, etcd counts its revisions from one again. Then a new record has the revision that an old
+// one had.
 func TestAVersionFromBeforeALossOfAllDataIsInvalid(t *testing.T) {
 	t.Parallel()
 	prefix := apart().Prefix
@@ -137,7 +136,7 @@ func TestAVersionFromBeforeALossOfAllDataIsInvalid(t *testing.T) {
 	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[0], Data: []byte("old")}); out.Done {
 		t.Error("a swap on a version of another etcd is done")
 	}
-	// A process that has not heard thinks that it still is the old one.
+	// A process that has not noticed the loss assumes that the data is still the old one.
 	backends[1].known = backends[0].known
 	if out := backends[1].mustSwap(t, &record.Swap{Name: "a", Old: all[0], Data: []byte("old")}); out.Done {
 		t.Error("a swap on a version of another etcd is done, as nobody has noticed")
@@ -147,7 +146,7 @@ func TestAVersionFromBeforeALossOfAllDataIsInvalid(t *testing.T) {
 	}
 }
 
-// What was not applied as a lease of ours is gone is refused, and done the next time.
+// A swap that was not applied, because a lease of ours is gone, is refused once and done the next time.
 func TestALeaseThatIsGoneCostsOneRefusal(t *testing.T) {
 	t.Parallel()
 	b, _, _ := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
@@ -167,11 +166,11 @@ func TestALeaseThatIsGoneCostsOneRefusal(t *testing.T) {
 	}
 }
 
-// A join that is not answered takes its slots until its session has ended.
+// A join that is not answered keeps its slots until its session has ended.
 func TestTheSlotsOfASessionThatHasEndedAreForgotten(t *testing.T) {
 	t.Parallel()
 	b, _, id := lossyBackend(t, testserver.SharedEtcd(t), apart().Prefix)
-	j := b.join(notesWith(id, "a", "b"), "base") // and it is not sent
+	j := b.join(notesWith(id, "a", "b"), "base") // it is not sent
 	if len(b.slots["a"]) != 2 {
 		t.Fatalf("slots %v", b.slots)
 	}
@@ -181,7 +180,7 @@ func TestTheSlotsOfASessionThatHasEndedAreForgotten(t *testing.T) {
 	if len(b.slots) != 0 {
 		t.Errorf("slots %v are left", b.slots)
 	}
-	b.joined(j, 7) // it is answered now
+	b.joined(j, 7) // now it is answered
 	if len(b.slots) != 0 {
 		t.Errorf("slots %v are left", b.slots)
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// isEmpty waits until nothing of the name is there, whoever looks.
+// isEmpty waits until nothing of the name is there, whichever process reads.
 func isEmpty(t *testing.T, what string, b *Store, name string) {
 	t.Helper()
 	until(t, what, func() bool { return len(entriesOf(t, b, name).Entries) == 0 })
 }
 
-// Its owner withdraws once. What etcd has not answered is for the store to do again.
+// The owner withdraws once. If etcd has not answered, the store must repeat it.
 func TestAnUnansweredWithdrawalIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, itself := range []bool{true, false} {
@@ -29,8 +29,8 @@ func TestAnUnansweredWithdrawalIsRepeated(t *testing.T) {
 	}
 }
 
-// So is what its owner gave back, and may give back again: in a process that
-// lives on, the name would be taken for a whole TTL.
+// The same holds for a release, which its owner may also repeat. Otherwise the name would stay taken for a whole TTL in
+// a process that lives on.
 func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	for _, itself := range []bool{true, false} {
@@ -46,8 +46,8 @@ func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	}
 }
 
-// An ask that was not answered can come to etcd at any time, also behind its withdrawal, and more than once:
-// be it granted, or a note of one that waits.
+// An ask that was not answered can reach etcd at any time, even after its withdrawal, and more than once. It may be a
+// grant, or the note of a waiter.
 func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 	t.Parallel()
 	for _, waits := range []bool{true, false} {
@@ -56,7 +56,7 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 			s, kv := lossy(t, addr, o)
 			b := closing(t, storeOn(t, clientOf(t, addr), o))
 			warm := mustHold(t, s, mutex("warm"))
-			waiter := mutex("warm") // so that there is a session of those who wait
+			waiter := mutex("warm") // so that there is a session of waiters
 			mustAsk(t, s, waiter)
 			var hold store.Hold
 			if waits {
@@ -88,7 +88,7 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 	}
 }
 
-// A hold goes on under another id. The late ask for the old one does it no harm, and adds nothing.
+// A hold goes on under another id. The late ask for the old id neither harms it nor adds anything.
 func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	t.Parallel()
 	s, kv := lossy(t, testserver.SharedEtcd(t), apart())
@@ -122,7 +122,7 @@ func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	isEmpty(t, "nothing of it is left", s, "a")
 }
 
-// A session can end while a claim is asked for in it: what is granted then is nobody's, and goes.
+// A session can end while a claim is asked for in it. A claim granted then belongs to nobody, and is removed.
 func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedEtcd(t), apart()
@@ -161,7 +161,7 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	}
 }
 
-// So can it while it waits: it is lost, and is granted nothing that the next session keeps.
+// A session can also end while its claim waits. The claim is lost, and is granted nothing that the next session keeps.
 func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedEtcd(t), apart()

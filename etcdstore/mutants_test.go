@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The backend with one of its rules broken fails a test.
+// A backend with one of its rules broken fails a test.
 func TestTheTestsCatchEachMutantOfEtcd(t *testing.T) {
 	t.Parallel()
-	testserver.SharedEtcd(t) // and theirs
+	testserver.SharedEtcd(t) // the tests under mutation use it, too
 	const (
 		promises = "TestBackend"
 		few      = "TestANameThatIsJoinedOverAndOverHasFewKeys"

@@ -10,11 +10,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A replaying KV keeps the transactions that are sent, so that they can arrive once more. It can lose answers, or what
-// is sent, and do something before an answer.
+// A replaying KV keeps the transactions that are sent, so that they can arrive once more. It can lose an answer or what
+// is sent, and can do something before an answer.
 type replaying struct {
 	clientv3.KV
-	fate atomic.Pointer[func(*sent) error] // of each transaction; nil: as etcd has it
+	fate atomic.Pointer[func(*sent) error] // of each transaction; nil: what etcd answers
 
 	mu  sync.Mutex
 	all []*sent
@@ -69,10 +69,10 @@ func (t *replayed) Commit() (*clientv3.TxnResponse, error) {
 	return t.r, err
 }
 
-// meets has each transaction meet this fate from now on.
+// meets gives each transaction this fate from now on.
 func (k *replaying) meets(fate func(*sent) error) { k.fate.Store(&fate) }
 
-// loses has the answer of the next n transactions that write, or the transactions themselves, be lost.
+// loses drops the answers of the next n transactions that write, or the transactions themselves.
 func (k *replaying) loses(n int32, itself bool) {
 	var met atomic.Int32
 	k.meets(func(s *sent) error {
@@ -89,7 +89,7 @@ func (k *replaying) loses(n int32, itself bool) {
 	})
 }
 
-// again has all that was sent so far arrive once more, the newest last.
+// again makes everything that was sent so far arrive once more, the newest last.
 func (k *replaying) again(t testing.TB) {
 	t.Helper()
 	k.mu.Lock()
@@ -105,7 +105,7 @@ func (k *replaying) again(t testing.TB) {
 	}
 }
 
-// lossy is a store whose transactions can be lost, and come again.
+// lossy is a store whose transactions can be lost, and can arrive again.
 func lossy(t testing.TB, addr string, o *Options) (*Store, *replaying) {
 	t.Helper()
 	client := clientOf(t, addr)
@@ -114,5 +114,5 @@ func lossy(t testing.TB, addr string, o *Options) (*Store, *replaying) {
 	return closing(t, storeOn(t, client, o)), kv
 }
 
-// lateTTL is that of the sessions that a machine that stalls must not end.
+// lateTTL is the TTL of sessions that must outlast a stall of the machine.
 const lateTTL = 12 * time.Second

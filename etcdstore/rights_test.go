@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// withUsers starts a server with a user "locks" who has just the rights that the
-// package comment lists, and one "other" who has none of them.
+// withUsers starts a server with a user "locks", who has just the rights that the package comment lists, and a user
+// "other", who has none of them.
 func withUsers(t *testing.T) string {
 	t.Helper()
 	addr := testserver.Etcd(t, "--bcrypt-cost", "4").Addr
@@ -52,7 +52,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	c := mutex("a")
 	c.MinHold = time.Second
 	hold, waits := mustHold(t, a, c), mutex("a")
-	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
+	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // it has a minimum hold, too
 		t.Fatal(r.Err)
 	}
 	if mustAsk(t, b, waits).Granted {
@@ -82,7 +82,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Errorf("upgrade: %+v, %v", r, err)
 	}
 	up.NewID = store.Process{}.NewID()
-	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // a lease of its own
+	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // it has a lease of its own
 		t.Error(r.Err)
 	}
 	for _, f := range a.Check(t.Context()) {
@@ -92,7 +92,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	}
 }
 
-// A member that tells its status to administrators alone is there all the same; one that is not there is not.
+// A member may report its status to administrators only. It counts as up; a member that cannot be reached does not.
 func TestAMemberThatHidesItsStatusIsNotDown(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{rpctypes.ErrPermissionDenied: true, context.DeadlineExceeded: false} {
@@ -102,7 +102,7 @@ func TestAMemberThatHidesItsStatusIsNotDown(t *testing.T) {
 	}
 }
 
-// Versions in which a leader that hung ends leases are warned of, and no others.
+// Versions in which a hung leader ends leases get a warning, and no others do.
 func TestAVersionThatLosesLeasesIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]bool{
@@ -134,8 +134,7 @@ func TestAMissingRightIsReported(t *testing.T) {
 	}
 }
 
-// Two stores in different namespaces of one client's have nothing to do with each
-// other, and a namespace is the client's own business.
+// Two stores in different namespaces of one client are independent. A namespace is set by the client, not by the store.
 func TestANamespaceOfTheClientIsKept(t *testing.T) {
 	t.Parallel()
 	addr := testserver.SharedEtcd(t)
@@ -178,7 +177,7 @@ func TestANamespaceOfTheClientIsKept(t *testing.T) {
 
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	t.Parallel()
-	s := closing(t, storeOn(t, clientOf(t, "127.0.0.1:1"), nil)) // nobody is there
+	s := closing(t, storeOn(t, clientOf(t, "127.0.0.1:1"), nil)) // nothing listens there
 	ok := mutex("a")
 	for what, spoil := range map[string]func(*store.Claim){
 		"no name":            func(c *store.Claim) { c.Name = "" },
@@ -215,8 +214,8 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	}
 }
 
-// The server's elections take longer than the tests': the least TTL that it
-// grants is three seconds.
+// The elections of this server take longer than those of the other tests: the least TTL that it grants is three
+// seconds.
 func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	t.Parallel()
 	addr := testserver.Etcd(t, "--heartbeat-interval", "200", "--election-timeout", "2000").Addr
@@ -231,14 +230,14 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	until(t, "it has a TTL that the server grants", func() bool {
 		short.ID, short.Try = me.NewID(), true
 		a, err := s.Ask(t.Context(), short)
-		if err != nil && !errors.Is(err, store.ErrLost) { // it was over before the answer
+		if err != nil && !errors.Is(err, store.ErrLost) { // it had ended before the answer
 			t.Fatal(err)
 		}
 		return a.Granted
 	})
 }
 
-// Nothing is written for a try that is refused.
+// A refused try writes nothing.
 func TestARefusedTryWritesNothing(t *testing.T) {
 	t.Parallel()
 	client := clientOf(t, testserver.Etcd(t).Addr)
@@ -278,7 +277,7 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 		value string
 		want  error
 	}{
-		"foreign": {"x", store.ErrUnsupported}, // its first byte could be a form to come
+		"foreign": {"x", store.ErrUnsupported}, // its first byte could be a future form
 		"damaged": {"\x01nonsense", store.ErrCorrupt},
 		"newer":   {"\xff", store.ErrUnsupported},
 		"text":    {"\x00", store.ErrCorrupt},
@@ -295,7 +294,7 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 			t.Errorf("%s is not what it was: %v, %v", key, r.Kvs, err)
 		}
 	}
-	// All are listed, each that cannot be read as an error with its name.
+	// All are listed. A record that cannot be read is an error with its name.
 	listed := 0
 	for st, err := range s.List(t.Context(), "") {
 		listed++
@@ -306,7 +305,7 @@ func TestForeignAndNewerKeysAreLeftAlone(t *testing.T) {
 	if listed != 5 {
 		t.Errorf("%d names are listed, want 5", listed)
 	}
-	// The form of the base is a newer one: nothing is written below it.
+	// The base has a newer form: nothing is written below it.
 	n := apart()
 	if _, err := client.Put(t.Context(), n.Prefix+"base", "3:0"); err != nil {
 		t.Fatal(err)

@@ -8,20 +8,19 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// What is told of a hold counts from the instant before its session was asked
-// for or renewed, however late the answer is.
+// The time left of a hold counts from the instant before its session was requested or renewed, however late the answer
+// comes.
 func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	t.Parallel()
 	server := testserver.Etcd(t)
 	client := clientOf(t, server.Addr)
 	s := closing(t, storeOn(t, client, nil))
-	if err := s.Release(t.Context(), mustHold(t, s, mutex("warm"))); err != nil { // it is connected
+	if err := s.Release(t.Context(), mustHold(t, s, mutex("warm"))); err != nil { // now the store is connected
 		t.Fatal(err)
 	}
 	const hang = 300 * time.Millisecond
-	// counts has the server hang when f is called, and checks that what it returns is
-	// counted from before that. A machine that was busy for as long as that tells
-	// nothing: it is done again.
+	// counts makes the server hang while f is called, and checks that the returned time counts from before that. If the
+	// machine stalled for as long, the try shows nothing and is done again.
 	counts := func(what string, f func() store.Instant) {
 		t.Helper()
 		var late time.Duration
@@ -42,7 +41,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	c := mutex("a")
 	var token int64
 	counts("a new session", func() store.Instant {
-		ttl := c.TTL + time.Second // each has its own
+		ttl := c.TTL + time.Second // each has a TTL of its own, so a session of its own
 		c = mutex("a" + ttl.String())
 		c.TTL = ttl
 		a := mustAsk(t, s, c)
@@ -58,8 +57,7 @@ func TestASessionCountsFromTheSendingOfItsRenewal(t *testing.T) {
 	})
 }
 
-// A writer that has waited while another hold was upgraded has the larger token,
-// though its entry is the older one.
+// A writer that waited while another hold was upgraded has the larger token, though its entry is the older one.
 func TestAWaiterIsGrantedATokenAboveTheUpgrades(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.SharedEtcd(t)), apart()))
@@ -69,7 +67,7 @@ func TestAWaiterIsGrantedATokenAboveTheUpgrades(t *testing.T) {
 	if mustAsk(t, s, waits).Granted {
 		t.Fatal("two hold it")
 	}
-	mustHold(t, s, mutex("b")) // so that the revision goes on
+	mustHold(t, s, mutex("b")) // so that the revision grows
 	a, err := s.Change(t.Context(), hold, 1, store.Full)
 	if err != nil || a.UpgradeToken <= hold.Token {
 		t.Fatalf("upgrade: %+v, %v", a, err)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The leader is cut off from the other members, and goes on answering its clients: whoever holds a name by it is told before another gets the
-// name by those that are left. Joined again, it has what they have.
+// The leader is cut off from the other members, and still answers its clients. A holder that is connected to it is
+// notified before the remaining members grant the name to another. Once joined again, it has the data of the others.
 func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	members, network := testserver.EtcdApart(t, 3)
@@ -20,14 +20,14 @@ func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 			others = append(others, m.Addr)
 		}
 	}
-	const ttl = 6 * time.Second // a busy machine does not lose it before
+	const ttl = 6 * time.Second // long enough that a busy machine does not lose it before
 	far, near := lockerOn(t, ttl, members[leader].Addr), lockerOn(t, time.Minute, others...)
 	lease, err := locked(t.Context(), far, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	network.CutOff(leader)
-	testserver.EtcdLeader(t, slices.Delete(slices.Clone(members), leader, leader+1)) // another leads
+	testserver.EtcdLeader(t, slices.Delete(slices.Clone(members), leader, leader+1)) // until another member leads
 	next, err := locked(t.Context(), near, "a")
 	if err != nil {
 		t.Fatal(err)

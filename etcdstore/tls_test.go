@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// An authority makes certificates, each with its key in a file beside it.
+// An authority issues certificates, each with its key in a file beside it.
 type authority struct {
 	dir  string
 	cert *x509.Certificate
@@ -35,7 +35,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue writes NAME.pem and NAME.key; the first is the authority's own.
+// issue writes NAME.pem and NAME.key. The first certificate is the authority's own.
 func (a *authority) issue(t *testing.T, name string, c *x509.Certificate) (cert, key string) {
 	t.Helper()
 	must := func(err error) {
@@ -67,8 +67,8 @@ func (a *authority) issue(t *testing.T, name string, c *x509.Certificate) (cert,
 	return cert, key
 }
 
-// The server asks for a certificate of its authority: by the caller's client, or
-// by the files that the URL names.
+// The server requires a certificate of its authority. It comes from the caller's client, or from the files that the URL
+// names.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -103,7 +103,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// User and password are those of the caller's client, which logs in by itself.
+// User and password belong to the caller's client, which logs in by itself.
 func TestAUserOfTheCallersClient(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)

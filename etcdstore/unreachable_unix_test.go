@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// refused must be an error that says that nobody listens, and not that the time of
-// the operation was over.
+// refused checks that the error says that nothing listens, and not that the operation timed out.
 func refused(t *testing.T, what string, err error) {
 	t.Helper()
 	if !errors.Is(err, store.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, context.DeadlineExceeded) {
@@ -21,7 +20,7 @@ func refused(t *testing.T, what string, err error) {
 	}
 }
 
-// With the caller's client too, whose connections are not ours.
+// The caller's client is tested, too: its connections are not ours.
 func TestAnAskAtAClosedPortSaysSo(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, clientOf(t, testserver.ClosedPort(t), testserver.ClosedPort(t)), nil))

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/guard"
 )
 
-// A job marks an invoice as sent. If it was stopped for so long that another job has taken the
-// lock and has written, then it writes nothing, and the error is a [guard.StaleError].
+// A job marks an invoice as sent. If it was stopped for so long that another job has taken the lock and has written, it
+// writes nothing, and the error is a [guard.StaleError].
 func ExampleDialect_Do() {
 	markSent := func(ctx context.Context, locks *holdfast.Locker, db *sql.DB) error {
 		lease, err := locks.Mutex("invoice/42").Lock(ctx)
@@ -28,9 +28,8 @@ func ExampleDialect_Do() {
 	_ = markSent
 }
 
-// handed is the lease of a command that holdfast run has started: it finds the name and the
-// token in its environment. It is a write lease, as the command was run without --shared and
-// --slots.
+// handed is the lease of a command that holdfast run has started. The command finds the name and the token in its
+// environment. It is a write lease, as holdfast run was called without --shared and --slots.
 type handed struct {
 	name  string
 	token int64
@@ -40,10 +39,10 @@ func (h handed) Name() string        { return h.name }
 func (h handed) Token() int64        { return h.token }
 func (h handed) Mode() holdfast.Mode { return holdfast.ModeWrite }
 
-// A command that holdfast run has started guards its transactions by the token that it was
-// handed: Check and Do take any Lease.
+// A command that holdfast run has started guards its transactions by the token from its environment: Check and Do take
+// any Lease.
 func ExampleLease() {
-	os.Setenv("HOLDFAST_NAME", "invoice/42") // by holdfast run
+	os.Setenv("HOLDFAST_NAME", "invoice/42") // holdfast run sets these
 	os.Setenv("HOLDFAST_TOKEN", "1721")
 
 	token, err := strconv.ParseInt(os.Getenv("HOLDFAST_TOKEN"), 10, 64)

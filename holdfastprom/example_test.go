@@ -14,7 +14,7 @@ import (
 
 func Example() {
 	metrics := holdfastprom.New(&holdfastprom.Options{
-		// Of names such as invoice/42 what is before the slash: few, and known.
+		// The label of a name such as invoice/42 is the part before the slash: there are few, and they are known.
 		Label: func(name string) string {
 			kind, _, _ := strings.Cut(name, "/")
 			return kind

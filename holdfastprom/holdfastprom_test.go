@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// is compares what is gathered of these metrics with the text.
+// is compares the gathered values of these metrics with the text.
 func is(t *testing.T, c prometheus.Collector, text string, metrics ...string) {
 	t.Helper()
 	if err := testutil.CollectAndCompare(c, strings.NewReader(text), metrics...); err != nil {
@@ -28,7 +28,7 @@ func is(t *testing.T, c prometheus.Collector, text string, metrics ...string) {
 	}
 }
 
-// value is that of one series; a histogram's is its count.
+// value is the value of one series; for a histogram it is the count.
 func value(t *testing.T, c prometheus.Collector, metric string, labels map[string]string) (v float64) {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -56,7 +56,7 @@ func value(t *testing.T, c prometheus.Collector, metric string, labels map[strin
 	return v
 }
 
-// A whole story, as the engine tells it.
+// A whole story of events, as the engine reports them.
 func TestCollector_CountsWhatALockerDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics := holdfastprom.New(nil)
@@ -132,14 +132,14 @@ func TestCollector_SaysHowLongAndWhy(t *testing.T) {
 		{Kind: holdfast.EventRenewed, After: 30 * time.Millisecond},
 		{Kind: holdfast.EventRenewed, After: time.Hour},
 		{Kind: holdfast.EventLost, After: time.Hour, Err: lost},
-		{Kind: holdfast.EventLost, After: time.Hour, Err: lost, Candidate: true}, // a term: not a hold time
+		{Kind: holdfast.EventLost, After: time.Hour, Err: lost, Candidate: true}, // a term, so no hold time
 		{Kind: holdfast.EventFailed, Err: holdfast.ErrDenied},
 		{Kind: holdfast.EventFailed, Err: holdfast.ErrMismatch},
 		{Kind: holdfast.EventFailed, Err: context.DeadlineExceeded},
-		{Kind: holdfast.EventFailed, Err: context.Canceled}, // by the caller: no failure
+		{Kind: holdfast.EventFailed, Err: context.Canceled}, // canceled by the caller: no failure
 		{Kind: holdfast.EventRenewalFailed, Err: holdfast.ErrCorrupt},
 		{Kind: holdfast.EventReleased, After: 2 * time.Second, Err: errors.New("what?")},
-		{Kind: holdfast.EventKind(99)}, // of a later version
+		{Kind: holdfast.EventKind(99)}, // from a later version
 	} {
 		e.Store = "a store"
 		metrics.Observe(e)
@@ -222,7 +222,7 @@ holdfast_wait_seconds_count{store="a store"} 2
 `, "holdfast_failures_total", "holdfast_handovers_total", "holdfast_hold_seconds", "holdfast_holds", "holdfast_losses_total", "holdfast_refusals_total", "holdfast_renewal_lateness_seconds", "holdfast_wait_seconds")
 }
 
-// A thousand names are one series, unless the user says which to tell apart.
+// A thousand names are one series, unless the user sets which to distinguish.
 func TestCollector_NamesAreNoLabelUnlessAskedFor(t *testing.T) {
 	family := func(name string) string { first, _, _ := strings.Cut(name, "/"); return first }
 	none, some := holdfastprom.New(nil), holdfastprom.New(&holdfastprom.Options{Label: family})
@@ -248,7 +248,7 @@ holdfast_holds{name="order",store="s"} 1000
 	}
 }
 
-// What a store says of itself may have the bytes of a directory's name.
+// A store's description may contain the bytes of a directory's name.
 func TestCollector_ALabelIsAlwaysText(t *testing.T) {
 	metrics := holdfastprom.New(&holdfastprom.Options{Label: func(string) string { return "\xff" }})
 	metrics.Observe(holdfast.Event{Kind: holdfast.EventGranted, Store: "file:/\xfe"})
@@ -303,7 +303,7 @@ func TestCollector_IsUsedByManyAtATime(t *testing.T) {
 	}
 }
 
-// A standby candidate waits for days, and all is well.
+// A standby candidate may wait for days. That is no problem to report.
 func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		metrics, mem := holdfastprom.New(nil), memstore.New()
@@ -321,7 +321,7 @@ func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := election().Campaign(ctx); !errors.Is(err, holdfast.ErrHeld) { // it is stopped
+		if _, err := election().Campaign(ctx); !errors.Is(err, holdfast.ErrHeld) { // it was stopped
 			t.Fatal(err)
 		}
 		for metric, want := range map[string]float64{"holdfast_holds": 1, "holdfast_wait_seconds": 0, "holdfast_hold_seconds": 0, "holdfast_refusals_total": 0} {

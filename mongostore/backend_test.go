@@ -25,8 +25,8 @@ func backendOn(t testing.TB, db *mongo.Database, o *Options) *backend {
 	return b
 }
 
-// linkedTo is a database by way of a link, on a client that ends with the test. The server was tried
-// before, so that what goes wrong on the link is the request that is tested.
+// linkedTo is a database reached through a link, on a client that ends with the test. The server is tried before, so
+// that only the tested request meets the fault of the link.
 func linkedTo(t testing.TB, uri string) (*mongo.Database, *testserver.Link) {
 	t.Helper()
 	link := testserver.NewLink(t, options.Client().ApplyURI(uri).Hosts[0])
@@ -65,7 +65,7 @@ func TestBackend(t *testing.T) {
 	recordtest.Run(t, subject(uri, db, o, func(b *backend) record.Backend { return b }))
 }
 
-// subject is the backend on a server, as it is made to look for the suite.
+// subject is the backend on a server, set to poll as often as the suite needs.
 func subject(uri string, db *mongo.Database, o *Options, as func(*backend) record.Backend) recordtest.Subject {
 	linked := func(t *testing.T) (record.Backend, *testserver.Link) {
 		db, link := linkedTo(t, uri)
@@ -81,7 +81,7 @@ func subject(uri string, db *mongo.Database, o *Options, as func(*backend) recor
 			b, link := linked(t)
 			return b, link.Hush
 		},
-		// What the TTL index has deleted is gone at once on the stand-in, and after a minute on a server.
+		// The stand-in deletes at once what its TTL index selects; a server takes a minute.
 		Brief: func(t *testing.T) record.Backend {
 			b := backendOn(t, db, o)
 			b.retention = time.Second
@@ -90,14 +90,14 @@ func subject(uri string, db *mongo.Database, o *Options, as func(*backend) recor
 	}
 }
 
-// All of it works where nobody can be woken, and no read is linearizable.
+// Everything works on a server that has no notifications and no linearizable reads.
 func TestBackendOnAStandalone(t *testing.T) {
 	t.Parallel()
 	uri := mongosim.Start(t, mongosim.Options{Standalone: true}).URI()
 	recordtest.Run(t, subject(uri, clientOf(t, uri).Database(database), nil, func(b *backend) record.Backend { return alone{b} }))
 }
 
-// alone says beforehand what Listen would say.
+// alone reports in advance what Listen would return.
 type alone struct{ *backend }
 
 func (a alone) Traits() record.Traits {
@@ -106,7 +106,7 @@ func (a alone) Traits() record.Traits {
 	return t
 }
 
-// As of holds that were detached.
+// For example, a session of detached holds.
 func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	client, err := mongo.Connect(options.Client().ApplyURI(serverURI(t)))

@@ -45,7 +45,8 @@ func TestCheckReportsWhatTheServerIs(t *testing.T) {
 	}
 }
 
-// Where two would get in nobody does, and is told why; what a trial has shown wrong is so for the doctor, too.
+// A server that could grant a lock twice is refused, and the error says why. The doctor reports what a trial has shown
+// to be wrong, too.
 func TestAnUnsafeServerIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, o := range []mongosim.Options{
@@ -69,7 +70,7 @@ func TestAnUnsafeServerIsRefused(t *testing.T) {
 	}
 }
 
-// Who may not write can look.
+// A user without write rights can still read.
 func TestAReadOnlyUserCanLook(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
@@ -98,7 +99,7 @@ func TestAReadOnlyUserCanLook(t *testing.T) {
 	}
 }
 
-// A trial is made once, and is deleted.
+// A trial runs once, and its documents are deleted.
 func TestATrialIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	var clock handClock
@@ -106,7 +107,7 @@ func TestATrialIsMadeOnce(t *testing.T) {
 	s := storeOn(t, clientOf(t, server.URI()).Database(database), nil)
 	defer s.Close()
 	h := storetest.MustHold(t, s, mutex("n"))
-	s.b.tasks.Wait() // the index
+	s.b.tasks.Wait() // the task that makes the index
 	was := server.Sent("hello")
 	if err := s.Release(t.Context(), h); err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestATrialIsMadeOnce(t *testing.T) {
 	if n := trials(); n != 0 {
 		t.Errorf("%d trials two minutes later", n)
 	}
-	if n := server.Sent("hello") - was; n > 2 { // the driver sends them, too
+	if n := server.Sent("hello") - was; n > 2 { // the driver sends hellos, too
 		t.Errorf("hello was sent %d times more", n)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/mongostore"
 )
 
-// Locks by the client that a program has anyway.
+// Locks through the client that a program already has.
 func ExampleNew() {
 	uri, stop := exampleServer() // "mongodb://db-1,db-2,db-3/?replicaSet=shop"
 	defer stop()
@@ -34,13 +34,13 @@ func ExampleNew() {
 	}
 	defer locks.Close()
 	ran, err := locks.Mutex("nightly").TryDo(context.Background(), func(ctx context.Context) error {
-		return nil // one of all processes is here
+		return nil // only one of all processes is here
 	})
 	fmt.Println(ran, err)
 	// Output: true <nil>
 }
 
-// exampleServer speaks as a MongoDB server does: the tests have no other.
+// exampleServer speaks the protocol of a MongoDB server: the tests need no real one.
 func exampleServer() (uri string, stop func()) {
 	s, err := mongosim.Serve("127.0.0.1:0", mongosim.Options{})
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// newSim returns a Store on a stand-in of its own, which it has tried, and the stand-in.
+// newSim returns a Store on a stand-in of its own, already tried, and the stand-in.
 func newSim(t *testing.T, o mongosim.Options) (*Store, *mongosim.Server) {
 	t.Helper()
 	server := mongosim.Start(t, o)
 	return simStore(t, server), server
 }
 
-// simStore is one more, as another process has it.
+// simStore is one more Store on the same stand-in, as another process would have it.
 func simStore(t *testing.T, server *mongosim.Server) *Store {
 	t.Helper()
 	s := storeOn(t, clientOf(t, server.URI()).Database(database), nil)
@@ -62,7 +62,7 @@ func isFree(t *testing.T, s *Store, name string) {
 	}
 }
 
-// Whatever the client has for retryWrites: what was not answered is asked for anew by its id, and is there once.
+// Whatever retryWrites of the client is: an unanswered ask is repeated by its id, and is in the queue once.
 func TestAnUnansweredAskIsRepeatedByItsID(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]mongosim.Fault{
@@ -73,7 +73,7 @@ func TestAnUnansweredAskIsRepeatedByItsID(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s, server := newSim(t, mongosim.Options{})
-			storetest.MustHold(t, s, mutex("before")) // in a session that is there
+			storetest.MustHold(t, s, mutex("before")) // in a session that exists
 			c := mutex("n")
 			server.Fault("$unset", f) // of a swap
 			_, err := s.Ask(t.Context(), c)
@@ -95,11 +95,11 @@ func TestAnUnansweredAskIsRepeatedByItsID(t *testing.T) {
 	}
 }
 
-// The driver repeats writes of its own accord, unless it is given whole commands.
+// The driver retries writes by itself, unless it gets whole commands.
 func TestEachCommandIsSentOnce(t *testing.T) {
 	t.Parallel()
 	server := mongosim.Start(t, mongosim.Options{})
-	b := tried(t, backendOn(t, clientOf(t, server.URI()).Database(database), nil)) // without a store, which sweeps
+	b := tried(t, backendOn(t, clientOf(t, server.URI()).Database(database), nil)) // without a store, which would sweep
 	t.Cleanup(func() { b.Close() })
 	r, err := b.Load(t.Context(), "n")
 	if err != nil {
@@ -125,7 +125,7 @@ func TestEachCommandIsSentOnce(t *testing.T) {
 	}
 }
 
-// A swap that was held up on its way, the first of a name too, is not done once another was.
+// A swap that was delayed on its way, even the first of a name, is not done once another swap was.
 func TestASwapThatComesLateIsNotDone(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
@@ -162,8 +162,8 @@ func mustSwap(t *testing.T, b *backend, name, data string, all ...record.Notific
 	}
 }
 
-// A note that comes once more, after it was taken in and its claim was released, brings nothing back: nor does one
-// that comes late, after its claim was given up.
+// A note that arrives again, after it was taken in and its claim was released, restores nothing. Neither does one that
+// arrives late, after its claim was given up.
 func TestALateCopyOfANoteBringsNothingBack(t *testing.T) {
 	t.Parallel()
 	for what, f := range map[string]mongosim.Fault{"again": {Again: true}, "late": {Late: true}} {
@@ -174,7 +174,7 @@ func TestALateCopyOfANoteBringsNothingBack(t *testing.T) {
 			h := storetest.MustHold(t, one, mutex("n"))
 			c := mutex("n")
 			storetest.MustHold(t, one, mutex("other"))
-			storetest.MustAsk(t, two, mutex("other")) // from here on it begins with a swap as if there was no record
+			storetest.MustAsk(t, two, mutex("other")) // from here on it begins with a swap, as if there was no record
 			server.Fault("$push", f)
 			switch a, err := two.Ask(t.Context(), c); {
 			case f.Late:
@@ -209,7 +209,7 @@ func TestALateCopyOfANoteBringsNothingBack(t *testing.T) {
 	}
 }
 
-// A clock that a test sets.
+// A handClock is a clock that a test sets.
 type handClock struct{ ahead atomic.Int64 }
 
 func (c *handClock) now() time.Time          { return time.Now().Add(time.Duration(c.ahead.Load())) }
@@ -275,7 +275,7 @@ func mustLeft(t *testing.T, b *backend, id session.ID) time.Duration {
 	return left[0]
 }
 
-// Between the look at a session whose time has passed and the write that ends it, its owner renews it.
+// The owner renews its session between the read that finds it expired and the write that ends it.
 func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 	t.Parallel()
 	var clock handClock
@@ -300,20 +300,20 @@ func TestASessionThatIsRenewedMeanwhileIsNotEnded(t *testing.T) {
 	}
 }
 
-// The TTL index deletes no session that may yet be renewed, nor a name that was used again.
+// The TTL index deletes no session that may still be renewed, and no name that is in use again.
 func TestLiveDocumentsAreNotDeleted(t *testing.T) {
 	t.Parallel()
 	var clock handClock
 	s, server := newSim(t, mongosim.Options{Clock: clock.now})
 	s.b.indexed.Store(false)
 	id := mustBegin(t, s.b, 10*24*time.Hour)
-	s.b.tasks.Wait() // the index
+	s.b.tasks.Wait() // the task that makes the index
 	if n := len(server.Indexes(database + "." + DefaultCollection)); n != 1 {
 		t.Fatalf("%d indexes", n)
 	}
 	for range 3 {
 		clock.advance(9 * 24 * time.Hour)
-		for range 2 { // with the first it hears of the clock
+		for range 2 { // the first reads the server's clock
 			if _, err := s.b.Renew(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
@@ -353,13 +353,13 @@ func TestManyHoldsAreRenewedByOneRequest(t *testing.T) {
 	for i := range 100 {
 		holds = append(holds, storetest.MustHold(t, s, mutex(fmt.Sprint("n", i))))
 	}
-	mustRenew(t, s, holds...) // each moves to the long session
+	mustRenew(t, s, holds...) // each hold moves to the long session
 	was := server.Sent("findAndModify") + server.Sent("find")
 	mustRenew(t, s, holds...)
 	if n := server.Sent("findAndModify") + server.Sent("find") - was; n > 5 { // one, and what the store does by itself meanwhile
 		t.Errorf("%d requests", n)
 	}
-	// Of one that is lost the others hear nothing.
+	// The others get no notification when one hold is lost.
 	if err := s.BreakHold(t.Context(), store.Break{Name: "n7", ID: holds[7].ID, Token: holds[7].Token, Reason: "why"}); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestManyHoldsAreRenewedByOneRequest(t *testing.T) {
 	}
 }
 
-// A stream that ends is opened again, and then all look.
+// A stream that ends is reopened, and then all listeners poll.
 func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 	t.Parallel()
 	s, server := newSim(t, mongosim.Options{})
@@ -392,8 +392,8 @@ func TestABrokenStreamIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A list of notifications that is as it was is no change for a server: it is told all the same; and who listens
-// hears what is his.
+// A notification list that does not change is no change for the server. The notification is sent all the same, and a
+// listener gets those for its own process.
 func TestTheSameNotificationComesWithEachSwap(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// monitored is a database on a client whose concerns are the least, and that tells each command before it is sent.
+// monitored is a database on a client with the weakest concerns, which reports each command before it is sent.
 func monitored(t *testing.T, uri string, started func(*event.CommandStartedEvent)) *mongo.Database {
 	t.Helper()
 	client, err := mongo.Connect(options.Client().ApplyURI(uri).SetWriteConcern(writeconcern.W1()).SetReadConcern(readconcern.Available()).
@@ -35,7 +35,7 @@ func monitored(t *testing.T, uri string, started func(*event.CommandStartedEvent
 	return client.Database(database)
 }
 
-// Whatever the client would do.
+// Whatever the client is set to.
 func TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt(t *testing.T) {
 	t.Parallel()
 	for _, standalone := range []bool{false, true} {
@@ -47,7 +47,7 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt(t *testing.T) 
 		writes, reads, close := 0, 0, 0
 		want := "linearizable"
 		if standalone {
-			want = "local" // there is nobody else
+			want = "local" // there is no other member
 		}
 		s := storeOn(t, monitored(t, uri, func(e *event.CommandStartedEvent) {
 			mu.Lock()
@@ -80,7 +80,7 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt(t *testing.T) 
 		if err := s.Release(t.Context(), h); err != nil {
 			t.Fatal(err)
 		}
-		// That a session is not there is sure, too.
+		// The answer that a session does not exist is sure, too.
 		if left := mustLeft(t, s.b, session.ID(newRev().Data)); left > 0 {
 			t.Error(left)
 		}
@@ -92,7 +92,7 @@ func TestEveryWriteIsAcknowledgedByAMajorityAndEachReadIsSureOfIt(t *testing.T) 
 	}
 }
 
-// put makes a document as somebody else may have.
+// put writes a document as a stranger could have written it.
 func put(t *testing.T, s *Store, d bson.D) {
 	t.Helper()
 	if _, err := s.b.locks.Clone(options.Collection()).InsertOne(t.Context(), d); err != nil {
@@ -110,7 +110,7 @@ func documentOf(t *testing.T, s *Store, name string) bson.Raw {
 	return append(bson.Raw(nil), raw...)
 }
 
-// Somebody else's document, and that of a newer holdfast, stay as they are.
+// A document that is not holdfast's, or is of a newer holdfast, stays as it is.
 func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	server := mongosim.Start(t, mongosim.Options{})
@@ -153,7 +153,7 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 			t.Errorf("%v has become %v", was, now)
 		}
 	}
-	put(t, s, object("_id", "a string", "v", int32(2), "rev", "x")) // it cannot be of us
+	put(t, s, object("_id", "a string", "v", int32(2), "rev", "x")) // it cannot be one of ours
 	for _, err := range s.List(t.Context(), "") {
 		if err != nil {
 			listed++
@@ -164,7 +164,7 @@ func TestAForeignDocumentIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Whether somebody has deleted it, or all of them.
+// Whether one document was deleted, or all of them.
 func TestADeletedDocumentIsALossAndTheNameIsFree(t *testing.T) {
 	t.Parallel()
 	server := mongosim.Start(t, mongosim.Options{})
@@ -228,7 +228,7 @@ func fieldsOf(t *testing.T, d bson.Raw) string {
 	return strings.Join(all, " ")
 }
 
-// Whoever looks into the collection finds what the package comment says.
+// The collection contains what the package comment says.
 func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -263,7 +263,7 @@ func TestTheStoredFormIsWhatIsDocumented(t *testing.T) {
 	}
 }
 
-// Nothing of the name is written; that somebody looked at the session of who holds it is.
+// A refused try writes nothing of the name. It does note that the session of the holder was read.
 func TestARefusedTryWritesNothingOfTheName(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
@@ -291,7 +291,7 @@ func TestTheIndexIsCreatedOnceWithoutDelayingLocks(t *testing.T) {
 	first, second := storeOn(t, db, nil), storeOn(t, db, nil)
 	defer second.Close()
 	defer first.Close()
-	storetest.MustHold(t, first, mutex("n")) // whose failure is no failure of the lock
+	storetest.MustHold(t, first, mutex("n")) // its failure is no failure of the lock
 	first.b.tasks.Wait()
 	storetest.MustHold(t, second, mutex("m"))
 	storetest.MustHold(t, second, mutex("o"))

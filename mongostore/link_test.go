@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// linkDialer goes to the link, whichever address the driver was told.
+// linkDialer connects to the link, whatever address the driver asks for.
 type linkDialer struct{ link *testserver.Link }
 
 func (d linkDialer) DialContext(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -30,7 +30,7 @@ func TestFaults(t *testing.T) {
 	}})
 }
 
-// The process of a holder is killed: the name is free within its TTL and a second.
+// The process of a holder is killed: the name is free within the holder's TTL plus a second.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{

@@ -22,15 +22,15 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "8") // most of them wait, but the stand-in is in this process: with 16 a busy machine left asks without an answer
-	debug.SetGCPercent(400)        // documents are made and thrown away
+	flag.Set("test.parallel", "8") // most of them wait, but the stand-in is in this process: with 16, a busy machine leaves asks without an answer
+	debug.SetGCPercent(400)        // the tests make many short-lived documents
 	if os.Getenv("HOLDFAST_TEST_STEPS") == "" {
 		os.Setenv("HOLDFAST_TEST_STEPS", "2000")
 	}
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// apart is a collection that nobody else uses.
+// apart is a collection that no other test uses.
 func apart() *Options { return &Options{Collection: "test_" + store.NewProcess().String()} }
 
 func storeOn(t testing.TB, db *mongo.Database, o *Options) *Store {
@@ -38,14 +38,13 @@ func storeOn(t testing.TB, db *mongo.Database, o *Options) *Store {
 	return storeOf(backendOn(t, db, o))
 }
 
-// drop closes the store of a test, and removes its collection.
+// drop closes the store of a test and removes its collection.
 func drop(s *Store) {
-	s.Close() // or the index would make it again
+	s.Close() // before the drop: an open store would make the index again
 	s.b.locks.Drop(context.Background())
 }
 
-// newStore returns a Store in a collection of its own, closed when the test
-// ends.
+// newStore returns a Store in a collection of its own. The test closes it at its end.
 func newStore(t testing.TB) *Store {
 	t.Helper()
 	s := storeOn(t, clientOf(t, serverURI(t)).Database(database), apart())
@@ -73,8 +72,7 @@ func TestStoreOnAStandalone(t *testing.T) {
 	storetest.Run(t, opener(t, clientOf(t, uri).Database(database), nil))
 }
 
-// opener makes stores for the suite. One whose server wakes nobody is no Watcher
-// in it.
+// opener makes stores for the suite. A store whose server has no notifications is no Watcher in it.
 func opener(t *testing.T, db *mongo.Database, o *Options) func(*testing.T) store.Store {
 	probe := storeOn(t, db, o)
 	defer probe.Close()
@@ -115,8 +113,8 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// The binary of these tests, alone in a directory, runs on a server that is
-// named: this one is a stand-in too.
+// The binary of these tests, alone in a directory, runs on the server that the environment names. This server is a
+// stand-in, too.
 func TestTheSuiteRunsOnAServerThatIsNamed(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("HOLDFAST_TEST_MONGODB") != "" {
@@ -137,7 +135,7 @@ func TestTheSuiteRunsOnAServerThatIsNamed(t *testing.T) {
 	}
 	for _, line := range []string{
 		"--- PASS: TestDifferential", "--- PASS: TestTheStoredFormIsWhatIsDocumented", "--- SKIP: TestTheTestsCatchEachMutant",
-		"does not let the tests replSetStepDown: ", "does not let the tests createRole: ", // the stand-in knows neither
+		"does not let the tests replSetStepDown: ", "does not let the tests createRole: ", // the stand-in knows neither command
 	} {
 		if !strings.Contains(string(out), line) {
 			t.Errorf("no %q in\n%s", line, out)

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// The backend with one of its rules broken fails a test.
+// A backend with one of its rules broken fails a test.
 func TestTheTestsCatchEachMutant(t *testing.T) {
 	t.Parallel()
 	if uri := os.Getenv("HOLDFAST_TEST_MONGODB"); uri != "" && uri != standIn {

@@ -23,11 +23,10 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// What a server does that a stand-in cannot show, or shows only as its author
-// has read the manual. On a server that does not let a test do what it has to,
-// that one is skipped. These run one after another, as some make the server fail.
+// These tests show what a stand-in cannot show, or shows only as its author understood the manual. A test is skipped on
+// a server that does not allow what it needs. They run one after another, as some make the server fail.
 
-// One makes the document, and the unique index of _id refuses the others: they leave a note in it.
+// One claim makes the document. The unique index of _id refuses the others, and they leave a note in the document.
 func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 	const claims, rounds = 32, 3
 	client := clientOf(t, serverURI(t))
@@ -53,7 +52,7 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 				<-start
 				a, err := s.Ask(t.Context(), c)
 				for again := store.Now(); errors.Is(err, store.ErrUnavailable) && store.Now().Sub(again) < patience; {
-					a, err = s.Ask(t.Context(), c) // the stand-in is in this process, and a busy machine leaves an ask without its answer
+					a, err = s.Ask(t.Context(), c) // the stand-in is in this process, and a busy machine leaves an ask without an answer
 				}
 				if err != nil && (!errors.Is(err, store.ErrLost) || store.Now().Sub(began) < c.PositionTTL) {
 					t.Error(err)
@@ -67,7 +66,7 @@ func TestFirstClaimsOfANameThatMeetAreAllAnswered(t *testing.T) {
 		all.Wait()
 		st := storetest.MustList(t, stores[0], name)
 		if len(st.Entries) != claims && store.Now().Sub(began) >= mutex(name).PositionTTL {
-			continue // some have lapsed
+			continue // some claims have expired
 		}
 		if granted.Load() != 1 || len(st.Entries) != claims {
 			t.Errorf("%d granted, %d entries, want 1 and %d", granted.Load(), len(st.Entries), claims)
@@ -85,12 +84,12 @@ func TestTheServerDeletesDocumentsUnusedForADay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.b.tasks.Wait() // until there is the index
+	s.b.tasks.Wait() // until the index exists
 	old := object("$set", object(expires, bson.NewDateTimeFromTime(time.Now().Add(-48*time.Hour))))
 	if _, err := s.b.modify(t.Context(), object("_id", nameID("idle")), old, false); err != nil {
 		t.Fatal(err)
 	}
-	// It looks each minute, unless it was told otherwise.
+	// The TTL index is applied once a minute, unless the server is configured otherwise.
 	for end := time.Now().Add(2*time.Minute + patience); documentOf(t, s, "idle") != nil; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is still there")
@@ -101,7 +100,7 @@ func TestTheServerDeletesDocumentsUnusedForADay(t *testing.T) {
 	}
 }
 
-// Names and sessions are binary, which no collation has a say in.
+// Names and sessions are binary, so no collation affects them.
 func TestACollationKeepsNamesDistinct(t *testing.T) {
 	db := realClient(t).Database(database)
 	for strength := 1; strength <= 5; strength++ {
@@ -117,7 +116,7 @@ func TestACollationKeepsNamesDistinct(t *testing.T) {
 	}
 }
 
-// The primary steps down and, alone or not, somebody is primary again.
+// The primary steps down. Then a member, perhaps the same one, is primary again.
 func TestALeaseOutlivesAStepDown(t *testing.T) {
 	client := realClient(t)
 	if set, _ := kind(t, client); !set {
@@ -132,7 +131,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	waits := mutex("n")
 	storetest.MustAsk(t, s, waits)
 	command(t, client.Database("admin"), object("replSetStepDown", int32(5), "secondaryCatchUpPeriodSecs", int32(1), "force", true))
-	// An election can take longer than anything else here.
+	// An election can take longer than anything else in these tests.
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		r := s.Renew(ctx, []store.Hold{h})[0]
@@ -155,7 +154,7 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	if next := storetest.MustHold(t, s, mutex("n2")); next.Token <= 0 {
 		t.Errorf("%+v", next)
 	}
-	for _, id := range []store.Claim{waits, mutex("n")} { // its position may have lapsed
+	for _, id := range []store.Claim{waits, mutex("n")} { // its queue position may have expired
 		if a, err := s.Ask(t.Context(), id); err == nil && a.Granted {
 			if a.Token <= h.Token {
 				t.Errorf("token %d after %d", a.Token, h.Token)
@@ -166,14 +165,13 @@ func TestALeaseOutlivesAStepDown(t *testing.T) {
 	t.Error("nobody gets it once it was released")
 }
 
-// The faults that a server has for tests: its own, where mongosim's are as the
-// manual tells them.
+// The fail points of a real server, where the faults of mongosim follow the manual.
 func TestFaultsOfTheServerAreMet(t *testing.T) {
 	client := realClient(t)
 	set, routed := kind(t, client)
 	s := storeOn(t, client.Database(database), apart())
 	t.Cleanup(func() { drop(s) })
-	storetest.MustHold(t, s, mutex("there")) // the collection is made, and the index
+	storetest.MustHold(t, s, mutex("there")) // this makes the collection and the index
 	s.b.tasks.Wait()
 	fail := func(t *testing.T, data ...any) {
 		command(t, client.Database("admin"), object("configureFailPoint", "failCommand", "mode", object("times", int32(1)),
@@ -182,7 +180,7 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 			client.Database("admin").RunCommand(context.Background(), object("configureFailPoint", "failCommand", "mode", "off"))
 		})
 	}
-	// ask asks, by the same id, until that is answered.
+	// ask repeats the ask by the same id until it is answered.
 	ask := func(t *testing.T, name string, first func(error)) {
 		c := mutex(name)
 		a, err := s.Ask(t.Context(), c)
@@ -209,7 +207,7 @@ func TestFaultsOfTheServerAreMet(t *testing.T) {
 	}
 }
 
-// Every router has a clock of its own, and the names are the same.
+// Each router has a clock of its own, and both serve the same names.
 func TestTwoRoutersAgree(t *testing.T) {
 	client := realClient(t)
 	uri := realURI(t)
@@ -252,7 +250,7 @@ func TestTwoRoutersAgree(t *testing.T) {
 	}
 }
 
-// A user with the rights of the package comment, on a server that keeps to them.
+// The user has only the rights of the package comment, on a server that enforces them.
 func TestTheRightsThatAreListedSuffice(t *testing.T) {
 	uri := guardedURI(t)
 	client := clientOf(t, uri)
@@ -305,7 +303,7 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	s.b.tasks.Wait() // the index is not made, and nothing comes of that
+	s.b.tasks.Wait() // the index is not made, and that does no harm
 	if watches {
 		if err := s.Watch(t.Context(), me, func(store.Notification) {}); !errors.Is(err, store.ErrDenied) {
 			t.Errorf("watch: %v, want ErrDenied", err)
@@ -348,14 +346,13 @@ func TestTheRightsThatAreListedSuffice(t *testing.T) {
 	})
 }
 
-// guardedURI is how an administrator comes to a server with access control, as
-// far as is known: the one that is named, or a mongod with a key file, whose
-// first user is made from this host, without a password.
+// guardedURI is how an administrator reaches a server with access control, as far as is known. It is the named server,
+// or else a mongod with a key file, whose first user is made from this host without a password.
 func guardedURI(t *testing.T) string {
 	t.Helper()
 	uri := realURI(t)
 	if uri == "" {
-		realClient(t) // which skips
+		realClient(t) // this skips the test
 	}
 	if os.Getenv("HOLDFAST_TEST_MONGODB") == "" {
 		key := filepath.Join(t.TempDir(), "key")

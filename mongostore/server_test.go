@@ -15,14 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testwait"
 )
 
-// The tests run on the server that HOLDFAST_TEST_MONGODB names; else on a mongod
-// that they start, if there is one in the PATH; else on a stand-in, as they do
-// with standIn for a name.
+// The tests run on the server that HOLDFAST_TEST_MONGODB names; else on a mongod that they start, if there is one in
+// the PATH; else on a stand-in. They also use the stand-in if the name is standIn.
 const standIn = "stand-in"
 
 const database = "holdfast_test"
 
-// realURI is how to come to a MongoDB server, or "" if there is none.
+// realURI is the URI of a MongoDB server, or "" if there is none.
 func realURI(t testing.TB) string {
 	t.Helper()
 	switch uri := os.Getenv("HOLDFAST_TEST_MONGODB"); {
@@ -34,7 +33,7 @@ func realURI(t testing.TB) string {
 	return startedReplicaSet(t)
 }
 
-// serverURI is how to come to a server for this test.
+// serverURI is the URI of a server for this test.
 func serverURI(t testing.TB) string {
 	t.Helper()
 	if uri := realURI(t); uri != "" {
@@ -43,8 +42,7 @@ func serverURI(t testing.TB) string {
 	return mongosim.Start(t, mongosim.Options{}).URI()
 }
 
-// standaloneURI is how to come to a standalone server of this test, or skips
-// where none can be started.
+// standaloneURI is the URI of a standalone server for this test. It skips the test where none can be started.
 func standaloneURI(t testing.TB) string {
 	t.Helper()
 	switch uri := os.Getenv("HOLDFAST_TEST_MONGODB"); {
@@ -59,8 +57,7 @@ func standaloneURI(t testing.TB) string {
 // onlyReal is why a test is skipped on the stand-in.
 const onlyReal = "only a MongoDB server shows it, and this is the stand-in: name one in HOLDFAST_TEST_MONGODB, or have mongod in the PATH"
 
-// realClient returns a client of a MongoDB server. Its tests show what a
-// stand-in cannot.
+// realClient returns a client of a MongoDB server. Its tests show what a stand-in cannot.
 func realClient(t testing.TB) *mongo.Client {
 	t.Helper()
 	uri := realURI(t)
@@ -75,8 +72,7 @@ var replicaSet struct {
 	uri string
 }
 
-// startedReplicaSet is how to come to the replica set of one mongod, which all
-// tests share.
+// startedReplicaSet is the URI of a replica set of one mongod. All tests share it.
 func startedReplicaSet(t testing.TB) string {
 	t.Helper()
 	replicaSet.Lock()
@@ -89,7 +85,7 @@ func startedReplicaSet(t testing.TB) string {
 	return replicaSet.uri
 }
 
-// initiate makes a mongod a replica set of one, and waits until it is primary.
+// initiate makes a mongod a replica set of one and waits until it is primary.
 func initiate(t testing.TB, addr string) {
 	t.Helper()
 	admin := clientOf(t, "mongodb://"+addr+"/?directConnection=true").Database("admin")
@@ -119,8 +115,8 @@ func clientOf(t testing.TB, uri string) *mongo.Client {
 	return client
 }
 
-// command runs a command that a server may know, and may allow. Where it does
-// not there is nothing to test.
+// command runs a command. It skips the test if the server does not know or does not allow the command: then there is
+// nothing to test.
 func command(t testing.TB, db *mongo.Database, c bson.D) {
 	t.Helper()
 	if err := db.RunCommand(t.Context(), c).Err(); err != nil {
@@ -128,7 +124,7 @@ func command(t testing.TB, db *mongo.Database, c bson.D) {
 	}
 }
 
-// kind is what the server says that it is.
+// kind is what the server reports itself to be.
 func kind(t testing.TB, client *mongo.Client) (replicaSet, routed bool) {
 	t.Helper()
 	var hello struct {

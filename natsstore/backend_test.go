@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// backendOn is a backend on a connection of its own, with a bucket that is there.
+// backendOn is a backend on a connection of its own, with a bucket that exists.
 func backendOn(t testing.TB, addr string, o *Options) *backend {
 	t.Helper()
 	b, err := newBackend(connect(t, addr), o)
@@ -46,7 +46,7 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-// As of holds that were detached.
+// For example, a session of detached holds.
 func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	t.Parallel()
 	b := backendOn(t, testserver.SharedNATS(t), apart())
@@ -70,7 +70,7 @@ func TestAnUnrenewedSessionIsForgotten(t *testing.T) {
 	}
 }
 
-// Who knows that its swap would be refused leaves its note in one message.
+// A claimant that knows that its swap would be refused leaves its note in one message.
 func TestANoteOfALostSwapIsOneMessage(t *testing.T) {
 	t.Parallel()
 	b := backendOn(t, testserver.SharedNATS(t), apart())

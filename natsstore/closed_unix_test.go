@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The first operation knows it, and not only one that comes after the driver has tried again.
+// The first operation reports the refusal, not only one after the driver has tried again.
 func TestAClosedPortIsARefusalFromTheFirstReadOn(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -32,7 +32,7 @@ func TestAClosedPortIsARefusalFromTheFirstReadOn(t *testing.T) {
 	}
 }
 
-// What a program has set for a connection is as it was when the Store has it.
+// The connection settings of a program are unchanged after a Store was made on its connection.
 func TestTheSettingsOfACallerAreNotChanged(t *testing.T) {
 	t.Parallel()
 	c, o, err := ParseURL("nats://" + testserver.ClosedPort(t))

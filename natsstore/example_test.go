@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/natsstore"
 )
 
-// The connection is your own, with its users and TLS, and stays yours.
+// The connection is your own, with its users and TLS. The store does not close it.
 func ExampleNew() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -43,7 +43,7 @@ func ExampleNew() {
 	// Output: alone, with a token: true
 }
 
-// In production several servers keep the bucket.
+// In production several servers replicate the bucket.
 func ExampleOptions() {
 	addr, stop := exampleServer()
 	defer stop()
@@ -53,7 +53,7 @@ func ExampleOptions() {
 		return
 	}
 	defer nc.Close()
-	store, err := natsstore.New(nc, &natsstore.Options{Bucket: "jobs", Replicas: 1}) // there: 3
+	store, err := natsstore.New(nc, &natsstore.Options{Bucket: "jobs", Replicas: 1}) // in production: 3
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -81,5 +81,5 @@ func ExampleParseURL() {
 	// Output: [nats://10.0.0.1:4222 nats://10.0.0.2:4222] jobs 3
 }
 
-// exampleServer is a NATS of the tests' own.
+// exampleServer is a NATS server that the tests start.
 func exampleServer() (addr string, stop func()) { return testserver.ExampleNATS() }

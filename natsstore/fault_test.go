@@ -27,7 +27,7 @@ func lockerOn(t *testing.T, ttl time.Duration, o *Options, addrs ...string) *hol
 	return l
 }
 
-// waitsFor returns when somebody waits for the name.
+// waitsFor returns once a waiter is in the queue of the name.
 func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	t.Helper()
 	until(t, "somebody waits for "+name, func() bool {
@@ -37,7 +37,7 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	})
 }
 
-// leader is which of the servers leads the bucket.
+// leader is the number of the server that leads the bucket.
 func leader(t *testing.T, s *Store) int {
 	t.Helper()
 	which := -1
@@ -52,8 +52,8 @@ func leader(t *testing.T, s *Store) int {
 	return which
 }
 
-// A hold lasts, and waiters get in, whatever happens to the server of three that leads: it
-// stops for longer than an election, or is killed.
+// A hold lasts, and waiters are admitted, whatever happens to the leader of three servers: it stops for longer than an
+// election, or is killed.
 func TestALostServerIsSurvived(t *testing.T) {
 	t.Parallel()
 	servers := testserver.NATSCluster(t, 3)
@@ -70,7 +70,7 @@ func TestALostServerIsSurvived(t *testing.T) {
 	if err := watcher.Watch(ctx, me, func(h store.Notification) { look <- h }); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextNotification(t, look); h != (store.Notification{}) { // now its subscription is known to all three
+	if h := nextNotification(t, look); h != (store.Notification{}) { // now all three know its subscription
 		t.Errorf("notification %+v", h)
 	}
 	here, there := lockerOn(t, ttl, o, addrs...), lockerOn(t, ttl, o, addrs...)
@@ -111,8 +111,8 @@ func TestALostServerIsSurvived(t *testing.T) {
 	released(t, kept)
 }
 
-// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If
-// it cannot, that is told, and is the end of its goroutine.
+// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If it cannot, it fails the test
+// and ends its goroutine.
 func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
 	for {
 		lease, err := l.Mutex(name).Lock(ctx)
@@ -126,8 +126,8 @@ func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name s
 	}
 }
 
-// released gives the hold back. While there is no leader that may not be answered; it
-// is done all the same, soon after there is one.
+// released gives the hold back. While there is no leader that may get no answer. It is done all the same, soon after
+// there is a leader.
 func released(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
 	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
@@ -135,12 +135,12 @@ func released(t *testing.T, l *holdfast.Lease) {
 	}
 }
 
-// A holder that is cut off is told in time: before another is in.
+// A holder that is cut off loses its lease before another is granted the name.
 func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()
 	link := testserver.NewLink(t, addr)
-	far, near := lockerOn(t, 3*time.Second, o, link.Addr()), lockerOn(t, time.Minute, o, addr) // the next keeps it until it gives it back
+	far, near := lockerOn(t, 3*time.Second, o, link.Addr()), lockerOn(t, time.Minute, o, addr) // the next holder keeps the name until it gives it back
 	lease := lockWhenItCan(t, t.Context(), far, "a")
 	link.Cut()
 	next := lockWhenItCan(t, t.Context(), near, "a")
@@ -153,8 +153,8 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	released(t, next)
 }
 
-// A release that was not answered is done as soon as it can be: the hold does not go on
-// for the rest of its TTL in a process that lives.
+// A release that was not answered is done as soon as it can be. The hold must not last for the rest of its TTL in a
+// process that lives.
 func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()
@@ -166,21 +166,20 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if storetest.MustAsk(t, b, try("a")).Granted {
-		t.Fatal("it was done") // this would show nothing
+		t.Fatal("it was done") // the test would show nothing
 	}
 	link.Cut()
 	link.Mend()
 	until(t, "the name is free", func() bool { return storetest.MustAsk(t, b, try("a")).Granted })
 }
 
-// What was asked for, was never answered, and was given up is gone before long,
-// though it slips in later.
+// A claim that was never answered and was given up is soon gone, even if it reaches the server later.
 func TestALateAskIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := testserver.NATS(t, "")
 	link := testserver.NewLink(t, s.Addr)
 	a, b := closing(t, storeOn(t, connect(t, link.Addr()), nil)), closing(t, storeOn(t, connect(t, s.Addr), nil))
-	warm := storetest.MustHold(t, a, storetest.Mutex(me, "warm")) // the bucket and the session are there
+	warm := storetest.MustHold(t, a, storetest.Mutex(me, "warm")) // the bucket and the session exist
 	s.Freeze()
 	late := storetest.Mutex(me, "a")
 	if err := link.Sent(t.Context(), func(ctx context.Context) error { _, err := a.Ask(ctx, late); return err }); err == nil || store.Definite(err) {
@@ -211,8 +210,8 @@ func TestALateAskIsRemoved(t *testing.T) {
 	})
 }
 
-// The bucket is deleted, or deleted and made again: holders are told, the next is
-// in, and tokens go on upwards, though the revisions begin again.
+// The bucket is deleted, or deleted and recreated. Holders are notified, the next waiter is granted, and tokens still
+// grow, though the revisions begin again.
 func TestADeletedBucketIsReportedAndTokensStillGrow(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]bool{"deleted": false, "made again": true} {
@@ -225,7 +224,7 @@ func TestADeletedBucketIsReportedAndTokensStillGrow(t *testing.T) {
 				t.Fatal(err)
 			}
 			other := closing(t, storeOn(t, nc, o))
-			if again { // the revisions of the new one are those that were known
+			if again { // the revisions of the new bucket equal those that were known
 				storetest.MustHold(t, other, storetest.Mutex(me, "b"))
 			}
 			until(t, "the holder is told", func() bool {

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// connect returns a connection to the servers, closed when the test ends.
+// connect returns a connection to the servers. The test closes it at its end.
 func connect(t testing.TB, addrs ...string) *nats.Conn {
 	t.Helper()
 	url := "nats://"
@@ -56,10 +56,10 @@ func storeOn(t testing.TB, nc *nats.Conn, o *Options) *Store {
 	return s
 }
 
-// apart is a bucket that nobody else uses.
+// apart is a bucket that no other test uses.
 func apart() *Options { return &Options{Bucket: "test-" + store.NewProcess().String()} }
 
-// newShared returns a Store on the shared server, closed when the test ends.
+// newShared returns a Store on the shared server. The test closes it at its end.
 func newShared(t testing.TB) *Store {
 	t.Helper()
 	return closing(t, storeOn(t, connect(t, testserver.SharedNATS(t)), apart()))
@@ -79,12 +79,12 @@ var until = testwait.Until
 var me = store.NewProcess()
 
 func TestStore(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // it waits most of the time
 	addr, o := testserver.SharedNATS(t), apart()
 	storetest.Run(t, func(t *testing.T) store.Store { return patient{storeOn(t, connect(t, addr), o)} })
 }
 
-// A patient store has no sessions that end while the machine stalls for a while.
+// A patient store has sessions that outlast a stall of the machine.
 type patient struct{ *Store }
 
 func (p patient) Describe() store.Description {
@@ -104,8 +104,8 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// endSessions does what NATS does with sessions that it has not heard of, and what
-// then somebody who comes does with the names.
+// endSessions does what NATS does with sessions that were not renewed, and what the next process that comes then does
+// with the names.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)

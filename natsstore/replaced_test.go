@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A forgetful server can be put back to what it had before.
+// A forgetful server can be reset to an earlier state of its data.
 type forgetful struct {
 	*testserver.Server
 	data, old string
@@ -23,11 +23,11 @@ type forgetful struct {
 func newForgetful(t *testing.T) *forgetful {
 	t.Helper()
 	s := &forgetful{data: t.TempDir(), old: filepath.Join(t.TempDir(), "old")}
-	s.Server = testserver.NATS(t, fmt.Sprintf("jetstream { store_dir: %q }", s.data)) // that comes last, so it counts
+	s.Server = testserver.NATS(t, fmt.Sprintf("jetstream { store_dir: %q }", s.data)) // this comes last, so it counts
 	return s
 }
 
-// keeps keeps what the server has now, as a disk does that is synced now and then.
+// keeps saves what the server has now, as a disk does that is synced now and then.
 func (s *forgetful) keeps(t *testing.T) {
 	t.Helper()
 	s.Stop()
@@ -37,7 +37,7 @@ func (s *forgetful) keeps(t *testing.T) {
 	s.Restart()
 }
 
-// forgets is a power cut: what was answered since is gone.
+// forgets simulates a power cut: what the server answered since keeps is lost.
 func (s *forgetful) forgets(t *testing.T) {
 	t.Helper()
 	s.Kill()
@@ -50,7 +50,8 @@ func (s *forgetful) forgets(t *testing.T) {
 	s.Restart()
 }
 
-// The server had synced neither a release nor a grant: what was granted is lost for who had it, and what is still there is kept.
+// The server had synced neither a release nor a grant. The grant is lost for its holder; the hold that is still there
+// is kept.
 func TestAfterAPowerCutAProcessHasWhatTheServerHasAndNothingElse(t *testing.T) {
 	t.Parallel()
 	server := newForgetful(t)
@@ -80,7 +81,8 @@ func TestAfterAPowerCutAProcessHasWhatTheServerHasAndNothingElse(t *testing.T) {
 	}
 }
 
-// A renewal that was not answered is looked for. What is found then is older than one that was answered: the server has forgotten that one.
+// A renewal that was not answered is looked up. If what is found is older than a renewal that was answered, the server
+// has forgotten the answered one.
 func TestASessionHasEndedIfItsRenewalWasForgotten(t *testing.T) {
 	t.Parallel()
 	server := newForgetful(t)
@@ -108,14 +110,16 @@ func TestASessionHasEndedIfItsRenewalWasForgotten(t *testing.T) {
 	}
 }
 
-// What was written and forgotten had a number that is used again: what is known of it is no version of what was written since.
+// A forgotten write had a number, and the server uses it again. The version known from before is no version of what was
+// written since.
 func TestAVersionFromBeforeAPowerCutIsInvalid(t *testing.T) {
 	t.Parallel()
 	until(t, "a number is used again", func() bool { return writesOnWhatWasForgotten(t) })
 }
 
-// writesOnWhatWasForgotten reports whether a number was used again, and fails the test if a write on what had it before is done.
-// It is not where the answer to a write was lost, as a write that is sent again finds another version there.
+// writesOnWhatWasForgotten reports whether a number was used again, and fails the test if a write on the version that
+// had it before is done. The number is not used again where the answer to a write was lost, as a repeated write finds
+// another version there.
 func writesOnWhatWasForgotten(t *testing.T) bool {
 	server := newForgetful(t)
 	a := backendOn(t, server.Addr, nil)
@@ -157,7 +161,7 @@ func writesOnWhatWasForgotten(t *testing.T) bool {
 	return true
 }
 
-// Which server has answered is the same while it runs, and another one once it was started again.
+// The identity of the server that answered stays the same while it runs, and differs after a restart.
 func TestAServerThatWasStartedAgainIsAnother(t *testing.T) {
 	t.Parallel()
 	server := testserver.NATS(t, "")
@@ -180,8 +184,8 @@ func TestAServerThatWasStartedAgainIsAnother(t *testing.T) {
 	}
 }
 
-// A version is compared on one connection. If that was made anew meanwhile, or is being made, nothing is sent on the next: there the number may
-// be of something that was written since.
+// A version is compared on one connection. If that was reopened meanwhile, or is being reopened, nothing is sent on the
+// next one: there the number may belong to something that was written since.
 func TestNothingIsSentOnAnotherConnectionThanItDependsOn(t *testing.T) {
 	t.Parallel()
 	server := testserver.NATS(t, "")
@@ -208,7 +212,7 @@ func TestNothingIsSentOnAnotherConnectionThanItDependsOn(t *testing.T) {
 	sends(mustPrepare(t, b), true) // the number is still the newest
 }
 
-// So it is with the number of a renewal: it is looked up on the server that follows.
+// The number of a renewal works the same way: it is looked up on the server that follows.
 func TestARenewalDependsOnNoNumberOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	server := testserver.NATS(t, "")
@@ -219,7 +223,7 @@ func TestARenewalDependsOnNoNumberOfAnotherServer(t *testing.T) {
 	if ok, err := b.closeKey(t.Context(), mustPrepare(t, b), id, seq); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
-	// As if the server had forgotten the begin, and the end had its number.
+	// This is the state after the server forgot the begin, and the end got its number.
 	a.ofOwn(id).seq = seq + 1
 	_, m, err := b.stored(t.Context(), mustPrepare(t, b), sessionKey(id))
 	if err != nil || m.seq != seq+1 {

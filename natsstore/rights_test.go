@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// withUsers starts a server with a user "locks" who has just the rights that the
-// package comment lists, one "maker" who may make the bucket besides, and one
-// "other" who has none of them.
+// withUsers starts a server with three users. "locks" has just the rights that the package comment lists, "maker" may
+// make the bucket as well, and "other" has none of these rights.
 func withUsers(t *testing.T) string {
 	t.Helper()
 	locks, hears := listed(t, "publish"), listed(t, "subscribe")
@@ -30,7 +29,7 @@ func withUsers(t *testing.T) string {
 	return testserver.NATS(t, config).Addr
 }
 
-// listed is the subjects that the package comment lists for a right, for the bucket holdfast.
+// listed returns the subjects that the package comment lists for a right, for the bucket holdfast.
 func listed(t *testing.T, right string) string {
 	t.Helper()
 	source, err := os.ReadFile("natsstore.go")
@@ -68,7 +67,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	c := storetest.Mutex(me, "a")
 	c.MinHold = time.Second
 	hold, waits := storetest.MustHold(t, a, c), storetest.Mutex(me, "a")
-	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // and its minimum hold
+	if r := a.Renew(t.Context(), []store.Hold{hold})[0]; r.Err != nil { // it has a minimum hold, too
 		t.Fatal(r.Err)
 	}
 	if storetest.MustAsk(t, b, waits).Granted {
@@ -104,7 +103,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Errorf("upgrade: %+v, %v", r, err)
 	}
 	up.NewID = store.Process{}.NewID()
-	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // a session of its own
+	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // it has a session of its own
 		t.Error(r.Err)
 	}
 	for _, f := range a.Check(t.Context()) {
@@ -114,14 +113,13 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	}
 }
 
-// NATS does not answer who may not: that is told on the connection, and the
-// request is not answered.
+// NATS does not answer a request that its user may not make. It reports the missing right on the connection instead.
 func TestAMissingRightIsReported(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
 	s := openAs(t, "other", addr)
 	var err error
-	until(t, "it is told", func() bool { // a machine that stalls tells nobody in time
+	until(t, "it is told", func() bool { // a machine that stalls reports nothing in time
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		_, err = s.Ask(ctx, storetest.Mutex(me, "a"))
@@ -133,7 +131,7 @@ func TestAMissingRightIsReported(t *testing.T) {
 	wrong, err := Open("nats://other:swordfish@" + addr)
 	if err == nil {
 		defer wrong.Close()
-		until(t, "it is told why there is no connection", func() bool { // while one is tried there is no reason
+		until(t, "it is told why there is no connection", func() bool { // there is no reason while a connection is being made
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, err = wrong.Ask(ctx, storetest.Mutex(me, "a"))
@@ -145,8 +143,8 @@ func TestAMissingRightIsReported(t *testing.T) {
 	}
 }
 
-// The check tells a user who may read and not write, one who may do neither, and that
-// nobody knows before there is a bucket. It writes nothing to find that out.
+// The check reports a user that may read and not write, a user that may do neither, and that rights are unknown before
+// there is a bucket. It writes nothing to find that out.
 func TestTheCheckFindsAUserWithoutWriteRights(t *testing.T) {
 	t.Parallel()
 	reads := `"$JS.API.STREAM.INFO.KV_holdfast", "$JS.API.STREAM.MSG.GET.KV_holdfast"`
@@ -180,7 +178,7 @@ func TestTheCheckFindsAUserWithoutWriteRights(t *testing.T) {
 	}
 	before := last()
 	for who, want := range map[string]store.Level{"locks": store.LevelOK, "reads": store.LevelFailure} {
-		until(t, "it is told", func() bool { // a machine that stalls tells nobody in time
+		until(t, "it is told", func() bool { // a machine that stalls reports nothing in time
 			f := found(who, "rights")
 			return f.Level() == want && (want == store.LevelOK || errors.Is(f.Err, store.ErrDenied))
 		})
@@ -191,7 +189,7 @@ func TestTheCheckFindsAUserWithoutWriteRights(t *testing.T) {
 	}
 }
 
-// A check that follows the first claim sends nothing: what it would ask for was told a moment ago.
+// A check that follows the first claim sends nothing: the claim has just returned what the check needs.
 func TestACheckAfterTheFirstClaimSendsNothing(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()
@@ -213,7 +211,8 @@ func TestACheckAfterTheFirstClaimSendsNothing(t *testing.T) {
 	}
 }
 
-// NATS tells it once, and who asks for the newest error of the connection is told it still when something else gets no answer.
+// NATS reports a denied request once. The newest error of the connection still returns it when a later request gets no
+// answer for another reason.
 func TestADeniedDeleteOfNotesDoesNotFailALaterRead(t *testing.T) {
 	t.Parallel()
 	rights := strings.ReplaceAll(listed(t, "publish"), "STREAM.PURGE", "STREAM.CREATE")
@@ -231,7 +230,7 @@ func TestADeniedDeleteOfNotesDoesNotFailALaterRead(t *testing.T) {
 }
 
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
-	s, err := Open("nats://127.0.0.1:1") // nobody is there
+	s, err := Open("nats://127.0.0.1:1") // nothing listens there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +274,7 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 	}
 }
 
-// Nothing is written for a try that is refused, nor by looking.
+// Neither a refused try nor a read writes anything.
 func TestARefusedTryWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -351,7 +350,7 @@ func TestForeignAndNewerRecordsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A bucket that would lose locks, or answers with what is old, is refused.
+// A bucket that would lose locks, or that answers with old data, is refused.
 func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
@@ -367,7 +366,7 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 		if _, err := s.b.js.CreateKeyValue(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		if what != "a plain bucket" { // but for direct gets
+		if what != "a plain bucket" { // except for direct gets
 			stream, err := s.b.js.Stream(t.Context(), "KV_"+o.Bucket)
 			if err != nil {
 				t.Fatal(err)
@@ -385,7 +384,7 @@ func TestABucketThatWouldLoseLocksIsRefused(t *testing.T) {
 	}
 }
 
-// Who may not hear what is written to the bucket is told so, and polls: it would wait in vain.
+// A user that may not subscribe to the bucket gets an error that says so, and polls: it would wait in vain.
 func TestAUserThatCannotSubscribeCannotWatchAName(t *testing.T) {
 	t.Parallel()
 	locks := listed(t, "publish")
@@ -405,7 +404,7 @@ func TestAUserThatCannotSubscribeCannotWatchAName(t *testing.T) {
 	if _, err := deaf.WatchName(t.Context(), "b", func() {}); !errors.Is(err, store.ErrDenied) {
 		t.Errorf("%v, want an ErrDenied", err)
 	}
-	storetest.MustHold(t, deaf, storetest.Mutex(me, "b")) // it is no worse for that
+	storetest.MustHold(t, deaf, storetest.Mutex(me, "b")) // everything else works
 	select {
 	case <-changed:
 	case <-time.After(patience):

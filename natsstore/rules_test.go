@@ -49,8 +49,8 @@ func mustPrepare(t *testing.T, b *backend) *bucket {
 	return k
 }
 
-// A bucket that was deleted and made again counts to other numbers: what was known of a
-// name is no revision of the new one, though nobody has told us.
+// A bucket that was deleted and recreated counts other numbers. A revision known of a name is none of the new bucket,
+// even if this process does not know of the deletion.
 func TestARevisionOfADeletedBucketIsInvalidInTheNext(t *testing.T) {
 	t.Parallel()
 	a, b := twins(t)
@@ -67,8 +67,7 @@ func TestARevisionOfADeletedBucketIsInvalidInTheNext(t *testing.T) {
 	}
 }
 
-// Nor is it after a new connection, of a bucket that somebody else has made, who
-// counts from one.
+// The same holds after a new connection, for a bucket that another process has recreated, which counts from one.
 func TestAVersionIsOfOneBucket(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
@@ -88,7 +87,7 @@ func TestAVersionIsOfOneBucket(t *testing.T) {
 	b.forget()
 	next, err := b.Swap(t.Context(), &record.Swap{Name: "a", Data: []byte("new")})
 	if err != nil || !next.Done || parseVersion(next.Now.Version).seq != seq {
-		t.Fatalf("%+v, %v, want it done as %d", next, err, seq) // else this shows nothing
+		t.Fatalf("%+v, %v, want it done as %d", next, err, seq) // otherwise the test shows nothing
 	}
 	links := a.nc.Stats().Reconnects
 	if err := a.nc.ForceReconnect(); err != nil {
@@ -103,7 +102,7 @@ func TestAVersionIsOfOneBucket(t *testing.T) {
 	}
 }
 
-// A hold is lost with its session, though its entry is there until somebody comes.
+// A hold is lost with its session, though its entry stays until the next process comes.
 func TestAHoldIsLostWithItsSession(t *testing.T) {
 	t.Parallel()
 	a, b := twins(t)
@@ -129,7 +128,7 @@ func TestAHoldIsLostWithItsSession(t *testing.T) {
 	storetest.MustHold(t, b, storetest.Mutex(me, "a"))
 }
 
-// A write is sent once: one that is sent again by itself is done later than we know.
+// A write is sent once. A write that the driver repeats could be done later than we assume.
 func TestAWriteIsSentOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := backends(t)
@@ -145,8 +144,8 @@ func TestAWriteIsSentOnce(t *testing.T) {
 	}
 }
 
-// What is taken for the server's clock is not ahead of it, however late its answer
-// came: tokens that are drawn after the bucket was made again would be smaller.
+// Our estimate of the server's clock is not ahead of it, however late its answer came. Otherwise tokens drawn after the
+// bucket was recreated would be smaller.
 func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 	t.Parallel()
 	server := testserver.NATS(t, "")
@@ -170,12 +169,12 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	guess := b.bucket.now()
-	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // its host is this one
+	if ahead := guess - time.Now().UnixMicro(); ahead > 0 { // the server runs on this host
 		t.Errorf("it is taken to be %d µs ahead of what it is", ahead)
 	}
 }
 
-// begun is a session of the backend.
+// begun begins a session of the backend.
 func begun(t *testing.T, b *backend) session.ID {
 	t.Helper()
 	id := session.ID(store.NewProcess())
@@ -185,7 +184,7 @@ func begun(t *testing.T, b *backend) session.ID {
 	return id
 }
 
-// purge does what NATS does when the TTL of a key is over.
+// purge does what NATS does when the TTL of a key expires.
 func purge(t *testing.T, b *backend, key string) {
 	t.Helper()
 	if err := mustPrepare(t, b).stream.Purge(t.Context(), jetstream.WithPurgeSubject(b.subject(key))); err != nil {
@@ -193,8 +192,8 @@ func purge(t *testing.T, b *backend, key string) {
 	}
 }
 
-// Whoever finds a session gone closes it before its entries are taken: a renewal
-// that was on its way then does not bring it back.
+// A process that finds a session gone closes it before it removes the session's entries. A renewal that was on its way
+// does not bring the session back then.
 func TestAMissingSessionIsNeverRenewedAgain(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
@@ -212,8 +211,7 @@ func TestAMissingSessionIsNeverRenewedAgain(t *testing.T) {
 	}
 }
 
-// A renewal of a session that was not answered may have been done: it goes on from
-// there.
+// A renewal of a session that was not answered may have been done. The session goes on from there.
 func TestAnUnansweredSessionRenewalIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	b, _ := backends(t)
@@ -229,7 +227,7 @@ func TestAnUnansweredSessionRenewalIsFoundAgain(t *testing.T) {
 	}
 }
 
-// One that comes late, after the key was read, is no end.
+// A renewal that arrives late, after the key was read, does not end the session.
 func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
 	t.Parallel()
 	b, _ := backends(t)
@@ -272,14 +270,14 @@ func TestARenewalThatComesLateEndsNoSession(t *testing.T) {
 	}
 }
 
-// The key of the calls lasts for a few TTLs only; what its owner has read is not forgotten.
+// The key of the calls lasts for only a few TTLs. What its owner has read is not forgotten.
 func TestCallsAreCountedAfterTheirKeyIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
 	id := begun(t, a)
 	calls := func(want int64) {
 		t.Helper()
-		for range 2 { // the second says what the first has read
+		for range 2 { // the second returns what the first has read
 			if n, err := a.Renew(t.Context(), id); err != nil || n != want {
 				t.Fatalf("Renew: %d calls, %v, want %d", n, err, want)
 			}
@@ -295,7 +293,7 @@ func TestCallsAreCountedAfterTheirKeyIsDeleted(t *testing.T) {
 	}
 }
 
-// noted has a note in the inbox of a name.
+// noted leaves a note in the inbox of a name.
 func noted(t *testing.T, b *backend, name, key string) {
 	t.Helper()
 	s := &record.Swap{Name: name, Data: []byte("refused"), Join: &record.Join{Notes: []record.Note{{Key: key, Data: []byte(key)}}}}
@@ -316,7 +314,7 @@ func loaded(t *testing.T, b *backend, name string) (r record.Record, keys []stri
 	return r, keys
 }
 
-// What is taken in is left out by all, though it is not deleted yet.
+// A note that was taken in is ignored by all readers, even before it is deleted.
 func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
@@ -330,7 +328,7 @@ func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	if !slices.Equal(keys, []string{"1", "2", "3"}) {
 		t.Fatalf("notes %v", keys)
 	}
-	// The first two, by a process that cannot delete them.
+	// A process that cannot delete them takes in the first two.
 	second := parseMark(r.Inbox[1].Version)
 	m := message{key: keyOf("a"), data: []byte("y"), header: nats.Header{taken: {mark{second.seq, second.n + 1}.String()}}}
 	if _, ok, err := a.put(t.Context(), mustPrepare(t, a), m, parseVersion(r.Version).seq, 0); !ok || err != nil {
@@ -341,7 +339,7 @@ func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 			t.Errorf("notes %v, want the third", keys)
 		}
 	}
-	// Nor does a swap take them in once more.
+	// A swap does not take them in again, either.
 	now, _ := loaded(t, b, "a")
 	now.Inbox = r.Inbox
 	if out, err := b.Swap(t.Context(), &record.Swap{Name: "a", Old: now, Data: []byte("z")}); err != nil || out.Done {
@@ -349,7 +347,7 @@ func TestATakenInNoteIsIgnoredBeforeItIsDeleted(t *testing.T) {
 	}
 }
 
-// What is taken in is deleted soon.
+// A note that was taken in is deleted soon.
 func TestATakenInNoteIsDeleted(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
@@ -369,8 +367,8 @@ func TestATakenInNoteIsDeleted(t *testing.T) {
 	})
 }
 
-// What crashed processes have left in names that nobody uses is found: the names in the order in
-// which they were last written, until one is young.
+// Names that crashed processes left and that are no longer used are found. They are listed in the order in which they
+// were last written, up to the first young one.
 func TestOldNamesAreListed(t *testing.T) {
 	t.Parallel()
 	a, b := backends(t)
@@ -395,13 +393,13 @@ func TestOldNamesAreListed(t *testing.T) {
 	}
 }
 
-// NATS cuts TTLs to whole seconds: what is told is never more than what it keeps.
+// NATS cuts TTLs to whole seconds. The reported TTL is never longer than the one that it keeps.
 func TestATTLIsRoundedUp(t *testing.T) {
 	t.Parallel()
 	s := newShared(t)
 	c := storetest.Mutex(me, "a")
 	c.TTL, c.PositionTTL, c.Try = 1500*time.Millisecond, time.Second, true
-	until(t, "it is granted, though this machine is slow", func() bool { // it may be over before its answer comes
+	until(t, "it is granted, though this machine is slow", func() bool { // it may have expired before its answer comes
 		c.ID = me.NewID()
 		a, err := s.Ask(t.Context(), c)
 		if err != nil && store.Definite(err) && !errors.Is(err, store.ErrLost) {
@@ -418,7 +416,7 @@ func TestATTLIsRoundedUp(t *testing.T) {
 	}
 }
 
-// nextNotification waits for one.
+// nextNotification waits for one notification.
 func nextNotification(t *testing.T, notifications <-chan store.Notification) store.Notification {
 	t.Helper()
 	select {
@@ -430,7 +428,7 @@ func nextNotification(t *testing.T, notifications <-chan store.Notification) sto
 	}
 }
 
-// The bucket is in a domain behind a leaf node, for those at the leaf.
+// The bucket is in a domain behind a leaf node, and the client is connected to the leaf.
 func TestABucketBehindALeafNode(t *testing.T) {
 	t.Parallel()
 	hub, leaf := testserver.NATSLeaf(t)
@@ -440,7 +438,7 @@ func TestABucketBehindALeafNode(t *testing.T) {
 	p := store.NewProcess()
 	notifications := make(chan store.Notification, 10)
 	waits := storetest.Mutex(p, "a")
-	until(t, "the leaf has found the hub", func() bool { // one that was not answered may wait all the same
+	until(t, "the leaf has found the hub", func() bool { // a request that was not answered may wait all the same
 		a, err := far.Ask(t.Context(), waits)
 		if errors.Is(err, store.ErrLost) {
 			waits = storetest.Mutex(p, "a")
@@ -453,7 +451,7 @@ func TestABucketBehindALeafNode(t *testing.T) {
 	if err := far.Watch(t.Context(), p, func(h store.Notification) { notifications <- h }); err != nil {
 		t.Fatal(err)
 	}
-	if h := nextNotification(t, notifications); h != (store.Notification{}) { // the hub knows of it
+	if h := nextNotification(t, notifications); h != (store.Notification{}) { // the hub knows the subscription
 		t.Errorf("notification %+v", h)
 	}
 	if err := here.Release(t.Context(), hold); err != nil {
@@ -468,15 +466,15 @@ func TestABucketBehindALeafNode(t *testing.T) {
 	if st := storetest.MustList(t, here, "a"); len(st.Entries) != 1 || st.Entries[0].ID != waits.ID {
 		t.Errorf("at the hub: %+v", st.Entries)
 	}
-	// Without the domain it is another bucket.
+	// Without the domain it is a different bucket.
 	near := closing(t, storeOn(t, connect(t, leaf.Addr), nil))
 	if st := storetest.MustList(t, near, "a"); len(st.Entries) != 0 {
 		t.Errorf("at the leaf: %+v", st.Entries)
 	}
 }
 
-// Who closes one Store silences no other on the same connection: they learn all the same that
-// it was made anew, and that what was sent meanwhile is lost.
+// Closing one Store silences no other on the same connection. The others still learn that the connection was reopened,
+// and that notifications sent meanwhile are lost.
 func TestAClosedStoreSilencesNoOtherOnItsConnection(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedNATS(t), apart()

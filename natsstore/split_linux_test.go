@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The server that leads the bucket is cut off from the others, and goes on talking to its clients: whoever holds a name by it is told before
-// another gets the name by those that are left. Joined again, it has what they have.
+// The leader of the bucket is cut off from the other servers, and still talks to its clients. A holder that is
+// connected to it is notified before the remaining servers grant the name to another. Once joined again, it has the
+// data of the others.
 func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	servers, network := testserver.NATSApart(t, 3)
@@ -19,10 +20,10 @@ func TestAHolderOnACutOffLeaderLosesBeforeTheNextGrant(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	const ttl = 6 * time.Second // a busy machine does not lose it before
+	const ttl = 6 * time.Second // long enough that a busy machine does not lose it before
 	o := &Options{Replicas: 3}
 	see := closing(t, storeOn(t, connect(t, addrs...), o))
-	lockWhenItCan(t, ctx, lockerOn(t, time.Minute, o, addrs...), "another") // the bucket is there
+	lockWhenItCan(t, ctx, lockerOn(t, time.Minute, o, addrs...), "another") // this makes the bucket
 	at := leader(t, see)
 	var others []string
 	for i, addr := range addrs {

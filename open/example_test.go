@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/open"
 )
 
-// A program that has the store's URL from its environment imports the packages of
-// the stores that it should know, or open/all.
+// A program that reads the store's URL from its environment imports the packages of the stores that it should know, or
+// open/all.
 func ExampleURL() {
 	url := os.Getenv("LOCKS_OF_THIS_PROGRAM")
 	if url == "" {

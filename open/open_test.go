@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/scheme"
 )
 
-// A program that imports no store has no driver, and can still open these.
+// A program that imports no store has no driver, and can still open these two.
 func TestFilesAndMemoryNeedNoImport(t *testing.T) {
 	if all := scheme.All(); !slices.Equal(all, []string{"file", "mem"}) {
 		t.Errorf("registered are %q: package open is to know no driver", all)

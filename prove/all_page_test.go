@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// stores are those of which there is a run of the kind.
+// stores are the stores that have a run of the kind.
 func (r *records) stores(kind string) (names []string) {
 	for _, s := range provable {
 		if _, runs, _, _ := r.sum(s.name, kind); runs > 0 {
@@ -35,7 +35,7 @@ const (
 	end   = "<!-- end of figures -->\n"
 )
 
-// write puts the figures between the marks of the page.
+// write puts the figures between the markers on the page.
 func (r *records) write(t *testing.T) {
 	path := filepath.Join("..", "docs", "proof.md")
 	text, err := os.ReadFile(path)

@@ -20,15 +20,14 @@ import (
 	"time"
 )
 
-// What make prove-all runs: each store that is right on so many seeds, each
-// broken lock on so many.
+// What make prove-all runs: the number of seeds for each right store and for each broken lock.
 const (
 	rightSeeds  = 20
 	brokenSeeds = 10
 	rightFor    = 20 * time.Second
 	brokenFor   = 60 * time.Second
-	coupleFor   = 6 * time.Minute // it takes a fail-over at the right moment
-	fewSeeds    = 3               // of what takes longer
+	coupleFor   = 6 * time.Minute // a fail-over must come at the right moment
+	fewSeeds    = 3               // for runs that take longer
 )
 
 // A record is one finished run, as a line of the file of records.
@@ -38,18 +37,18 @@ type record struct {
 	Kind   string         `json:"kind,omitempty"` // of run; empty: the usual one
 	Seed   uint64         `json:"seed"`
 	Proved bool           `json:"proved"`
-	Why    string         `json:"why,omitempty"` // it was not
+	Why    string         `json:"why,omitempty"` // why it was not proved
 	Found  int            `json:"found,omitempty"`
 	Took   time.Duration  `json:"took"`
 	Grants int            `json:"grants"`
 	Waits  int            `json:"waits"`
-	Handed int            `json:"handed,omitempty"` // over inside a process
+	Handed int            `json:"handed,omitempty"` // handed over inside a process
 	Losses int            `json:"losses"`
-	Caught int            `json:"caught"` // late uses, by the fence
+	Caught int            `json:"caught"` // late uses that the fence refused
 	Faults map[string]int `json:"faults"`
 }
 
-// records are the runs so far: what is in the file is not run again.
+// records are the runs so far. A run that is in the file is not run again.
 type records struct {
 	path string
 
@@ -123,8 +122,7 @@ func (s *rightStore) absent() bool {
 	return named != "" && os.Getenv(named) == ""
 }
 
-// start reads what has been run, from the directory that is named in the
-// environment or from .prove.
+// start reads the finished runs, from the directory that the environment names or from .prove.
 func start(t *testing.T) *records {
 	dir := cmp.Or(os.Getenv("HOLDFAST_PROVE_RECORDS"), filepath.Join("..", ".prove"))
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -133,7 +131,7 @@ func start(t *testing.T) *records {
 	return readRecords(t, filepath.Join(dir, "runs.jsonl"))
 }
 
-// urls starts the servers of the stores of which not all seeds have been run.
+// urls starts the servers of the stores that still have seeds to run.
 func (r *records) urls(t *testing.T, kind string, seeds int) map[string]string {
 	all := map[string]string{}
 	for _, s := range provable {
@@ -144,9 +142,8 @@ func (r *records) urls(t *testing.T, kind string, seeds int) map[string]string {
 	return all
 }
 
-// TestAllSeeds runs what has not been run yet, seed by seed, and writes the
-// figures into docs/proof.md after each. The runs of one seed go side by side,
-// as many as -parallel says: each spends most of its time waiting.
+// TestAllSeeds runs what has not been run yet, seed by seed, and writes the figures into docs/proof.md after each. The
+// runs of one seed are parallel, as many as -parallel says: each spends most of its time waiting.
 func TestAllSeeds(t *testing.T) {
 	r := start(t)
 	bin, urls := buildBroken(t), r.urls(t, "", rightSeeds)
@@ -196,8 +193,8 @@ func TestAllSeedsWide(t *testing.T) {
 	})
 }
 
-// TestAllSeedsOfServers runs servers that are replaced, and servers that are full. Where one cannot be had its
-// runs are skipped.
+// TestAllSeedsOfServers runs servers that are replaced, and servers that are full. Where a server is missing, its runs
+// are skipped.
 func TestAllSeedsOfServers(t *testing.T) {
 	r := start(t)
 	r.each(t, func(t *testing.T, run func(string, func(*testing.T)), seed uint64) {
@@ -226,7 +223,7 @@ func TestAllSeedsOfServers(t *testing.T) {
 	})
 }
 
-// each runs what there is for each of a few seeds, side by side, and writes the figures after each.
+// each runs all for each of a few seeds, in parallel, and writes the figures after each.
 func (r *records) each(t *testing.T, all func(t *testing.T, run func(string, func(*testing.T)), seed uint64)) {
 	for seed := uint64(1); seed <= fewSeeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -241,12 +238,12 @@ func (r *records) each(t *testing.T, all func(t *testing.T, run func(string, fun
 	}
 }
 
-// manyGrants are the stores of which each has to have HOLDFAST_PROVE_GRANTS grants that were waited for,
-// and the others a tenth of that. In memory no processes can fight.
+// manyGrants are the stores that each need HOLDFAST_PROVE_GRANTS grants that were waited for. The others need a tenth
+// of that. Processes cannot compete for a lock in memory.
 var manyGrants = []string{"file", "Redis", "PostgreSQL", "etcd"}
 
-// TestAllGrants goes on until each store on which processes can fight has had
-// so many grants that were waited for, and writes the figures after each run.
+// TestAllGrants runs until each store that processes can compete on has had that many grants that were waited for. It
+// writes the figures after each run.
 func TestAllGrants(t *testing.T) {
 	r := start(t)
 	least, err := strconv.Atoi(os.Getenv("HOLDFAST_PROVE_GRANTS"))
@@ -271,8 +268,7 @@ func TestAllGrants(t *testing.T) {
 	}
 }
 
-// Eight processes on one name of a majority, for a minute, under another seed
-// each time.
+// Eight processes compete for one name of a majority for a minute, under another seed each time.
 func TestAllOnOneName(t *testing.T) {
 	o := options(onRedlock(t, 3, 0), uint64(rand.Uint32()))
 	if s := os.Getenv("HOLDFAST_TEST_SEED"); s != "" {
@@ -312,7 +308,7 @@ func (r *records) broken(t *testing.T, b *brokenLock, bin string, seed uint64) {
 	r.run(t, o, record{Store: b.on, Broken: b.name, Seed: seed})
 }
 
-// run makes a run that has not been made, and returns what came of it.
+// run makes a run that has not been made yet, and returns its report.
 func (r *records) run(t *testing.T, o *Options, x record) *Report {
 	if r.has(x) {
 		return nil
@@ -326,7 +322,7 @@ func (r *records) run(t *testing.T, o *Options, x record) *Report {
 	return report
 }
 
-// took notes a run that took so long.
+// took records a run that took so long.
 func (r *records) took(t *testing.T, report *Report, x record, d time.Duration) {
 	v, f := report.Verdict, &report.Verdict.Figures
 	x.Took, x.Proved, x.Grants, x.Waits, x.Losses, x.Caught, x.Faults = d, v.Proved, f.Grants, f.Waits, f.Losses, f.Late, f.Faults
@@ -363,14 +359,14 @@ func (r *records) judge(t *testing.T, bin string) {
 	for _, b := range brokenLocks {
 		if found := r.found(b.name); found < brokenSeeds-1 {
 			t.Run(b.name, func(t *testing.T) {
-				b.options(t, bin, 1) // skipped where its server cannot be had
+				b.options(t, bin, 1) // this skips the test where its server is missing
 				t.Errorf("found from %d of %d seeds", found, brokenSeeds)
 			})
 		}
 	}
 }
 
-// found is how many seeds found a broken lock.
+// found is the number of seeds that found a broken lock.
 func (r *records) found(name string) (n int) {
 	for _, x := range r.all {
 		n += count(x.Broken == name && x.Found > 0)

@@ -28,7 +28,7 @@ func TestTheGuiltyOperationIsShownAmongManyEvents(t *testing.T) {
 	}
 }
 
-// A process that was stopped says what it believed long after its hold was another's.
+// A process that was stopped reports what it believed long after its hold belonged to another.
 func TestTheGuiltyOperationIsShownHoweverLate(t *testing.T) {
 	c := &claim{key: key{1, 1, 1}}
 	h := &History{Run: Run{TTL: time.Second}, Events: []Event{

@@ -19,24 +19,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A broken lock is ours with something wrong that was wrong in others.
+// A broken lock is ours with a defect that other locks have had.
 type brokenLock struct {
 	name   string
 	on     string // file, redis, etcd or couple8
 	mode   string
 	faults []Fault
-	server Fault // that the store has, too
+	server Fault // a fault of the server, too
 	wide   bool  // as in Options
-	atEnd  bool  // only the end of the run shows it
+	atEnd  bool  // only the end of the run shows the defect
 	long   bool  // it takes a minute: for make nightly and make prove-all
 	edits  []mutant.Edit
 }
 
-// couple8 is a primary of Redis 8 and its replica, which takes its place again and again.
+// couple8 is a primary of Redis 8 and its replica, which replaces it again and again.
 const couple8 = "Redis 8 with a replica"
 
-// brokenFile is added to package store of the broken build. All broken locks
-// are in one binary: the environment says which of them it is.
+// brokenFile is added to package store of the broken build. One binary has all broken locks: the environment selects
+// one of them.
 const brokenFile = `package store
 
 import (
@@ -58,7 +58,7 @@ func BrokenClock() time.Duration {
 }
 `
 
-// More files of the broken build. A session that is retired takes no new claims, and ends when it keeps nothing.
+// More files of the broken build. A session that is retired takes no new claims, and ends once it keeps nothing.
 var brokenFiles = map[string]string{
 	"store/broken.go": brokenFile,
 	"store/embedded/broken.go": `package embedded
@@ -83,10 +83,10 @@ func (s *Set) Retire(sess *Session) {
 `,
 }
 
-// brokenRuns are found by tests of their own.
+// brokenRuns are broken locks that tests of their own find.
 var brokenRuns []brokenLock
 
-// is is the condition of an edit.
+// is returns the condition of an edit.
 func is(name string) string { return "store.Broken(\"" + name + "\")" }
 
 const (
@@ -167,16 +167,15 @@ var brokenLocks = []brokenLock{
 	}},
 	{name: unconfirmed, on: couple8, mode: "upgrade", server: failover, long: true, edits: []mutant.Edit{
 		mutant.At("redis-change-gives", mutant.Line("return done('G' .. told(e))").If("broken(\""+unconfirmed+"\")")),
-		mutant.At("upgrade-forgotten", mutant.Cond("WAS || "+is(unconfirmed))), // its owner would soon notice
+		mutant.At("upgrade-forgotten", mutant.Cond("WAS || "+is(unconfirmed))), // otherwise the owner would soon notice
 	}},
 	{name: staleNotification, on: "file", mode: "mutex", faults: []Fault{stopLong}, edits: []mutant.Edit{
 		mutant.At("hint-old-token-grants", mutant.After("if "+is(staleNotification)+" && h.ID == r.claim.ID && h.Token > 0 && !r.s.NoRenew {\n\t\treturn r.lease(h.Token, h.N, r.e.now(), r.s.TTL, r.s.TTL/3)\n\t}")),
 	}},
 }
 
-// wallFile is added to the broken build as a package of its own, which has the
-// wall clock be off by what the environment says. A time that it returns has the
-// right monotonic clock, as one has in a process whose wall clock is wrong.
+// wallFile is added to the broken build as a package of its own. It shifts the wall clock by the offset in the
+// environment. The times that it returns have the right monotonic clock, as in a process whose wall clock is wrong.
 const wallFile = `package wall
 
 import (
@@ -206,9 +205,8 @@ func init() {
 }
 `
 
-// buildBroken builds this test with all broken locks in it, and with a wall
-// clock for all code of ours but this that can be off. (To change package time
-// would have all drivers be built again.)
+// buildBroken builds this test with all broken locks in it, and with a wall clock that can be off for all of our code
+// but this file. (A change of package time would rebuild all drivers.)
 func buildBroken(t *testing.T) string {
 	brokenBin.Do(func() {
 		var err error
@@ -223,14 +221,13 @@ func buildBroken(t *testing.T) string {
 	return brokenBin.path
 }
 
-// brokenBin is the broken build: the first test that needs it makes it, and it
-// stays until all have ended.
+// brokenBin is the broken build. The first test that needs it makes it, and it stays until all tests have ended.
 var brokenBin struct {
 	sync.Once
 	path string
 }
 
-var brokenDir string // where it is
+var brokenDir string // the directory of the build
 
 // lasting is a test whose directory outlives it.
 type lasting struct{ testing.TB }
@@ -264,8 +261,7 @@ func brokenIn(t *testing.T, o *mutant.Overlay) string {
 	return o.Build("prove")
 }
 
-// ownFiles are the files of the engine and the stores, by their paths in the
-// module.
+// ownFiles are the files of the engine and the stores, by their paths in the module.
 func ownFiles(t *testing.T) (paths []string) {
 	root := os.DirFS("..")
 	for _, pattern := range []string{"*.go", "internal/engine/*.go", "internal/clock/*.go", "store/*.go", "*store/*.go", "*store/*/*.go", "*store/internal/*/*.go"} {
@@ -282,8 +278,8 @@ func ownFiles(t *testing.T) (paths []string) {
 func TestEachBrokenLockIsFound(t *testing.T) {
 	t.Parallel()
 	bin := buildBroken(t)
-	// How much of a lock a run shows is chance: one that has not found it is made
-	// again, with other faults and for longer.
+	// How much of a lock a run exercises is chance. A run that has not found the defect is repeated, with other faults
+	// and for longer.
 	controls := map[string]bool{}
 	for _, b := range brokenLocks {
 		if b.long && !testserver.Nightly() {
@@ -319,15 +315,14 @@ func TestEachBrokenLockIsFound(t *testing.T) {
 	}
 }
 
-// need skips the test where its faults cannot be done.
+// need skips the test where its faults cannot be injected.
 func (b *brokenLock) need(t *testing.T) {
 	if slices.Contains(b.faults, contained) {
 		needContainers(t)
 	}
 }
 
-// right is the control of a broken lock: the same run of the same program in
-// which none is broken.
+// right is the control of a broken lock: the same run of the same program with no lock broken.
 func (b *brokenLock) right() *brokenLock {
 	r := *b
 	r.name = fmt.Sprintf("nothing is wrong on %s, %s, %v %v", b.on, b.mode, b.faults, b.server)
@@ -349,8 +344,8 @@ func commandOf(bin, broken string) func() *exec.Cmd {
 	}
 }
 
-// find runs the broken lock, so many times as long as it takes on a quiet machine,
-// and returns the check that found it, or 0.
+// find runs the broken lock, for a multiple of the time that it takes on a quiet machine. It returns the check that
+// found it, or 0.
 func (b *brokenLock) find(t *testing.T, bin string, seed uint64, times time.Duration) check {
 	o := b.options(t, bin, seed)
 	o.For *= times
@@ -360,7 +355,7 @@ func (b *brokenLock) find(t *testing.T, bin string, seed uint64, times time.Dura
 	return 0
 }
 
-// options are those of a run with the broken lock, until it is found.
+// options are those of a run that ends once the broken lock is found.
 func (b *brokenLock) options(t *testing.T, bin string, seed uint64) *Options {
 	var o *Options
 	switch b.on {

@@ -76,7 +76,7 @@ func TestEachCheckFindsWhatItIsFor(t *testing.T) {
 	}
 }
 
-// A history that is right is no proof if little was in it.
+// A history without violations is no proof if it has too few events.
 func TestTooFewEventsAreNoProof(t *testing.T) {
 	whole := func() *script {
 		s := newScript()
@@ -106,7 +106,7 @@ func TestTooFewEventsAreNoProof(t *testing.T) {
 		"in another's way": func(s *script) {
 			s.Run.Peer = true
 			drop(s, placed)
-			for i := range s.Events { // the second comes when the first has gone
+			for i := range s.Events { // the second claim comes after the first has ended
 				if e := &s.Events[i]; e.Do == ask && e.Proc == 2 {
 					e.At = ms(101)
 				}
@@ -129,7 +129,7 @@ func TestTooFewEventsAreNoProof(t *testing.T) {
 			t.Errorf("proved %v, too little: %q, want %q", v.Proved, v.TooLittle, says)
 		}
 	}
-	s := whole() // a fault that met nothing is none
+	s := whole() // a fault that met nothing does not count
 	for i := range s.Events {
 		s.Events[i].Hits = 0
 	}
@@ -170,11 +170,11 @@ func TestTheWindowOfAViolationHasOnlyWhatMatters(t *testing.T) {
 		s.add(from, Event{Do: struck, Proc: proc, Fault: f})
 		s.add(to, Event{Do: mended, Proc: proc, Fault: f, Hits: 1})
 	}
-	fault(1, 10, 20, stopLong)   // over before
-	fault(1, 80, 300, stopShort) // on
+	fault(1, 10, 20, stopLong)   // ended before
+	fault(1, 80, 300, stopShort) // in effect
 	fault(1, 400, 410, stopLong) // later
-	fault(2, 90, 95, cut)        // over before
-	fault(3, 95, 250, halfCut)   // another's
+	fault(2, 90, 95, cut)        // ended before
+	fault(3, 95, 250, halfCut)   // of another process
 	s.lock(1, 100).got(101, 1).release(200, 201)
 	s.lock(2, 102).got(110, 2).release(130, 131)
 	s.rlock(3, 50).got(51, 0).release(60, 61)

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A server's clock that is put forward ends what others hold still: two may
-// hold a name then. One that is put back ends nothing.
+// A server clock that is set forward expires leases that others still hold: two may hold a name then. A clock that is
+// set back expires nothing.
 func TestAServerWhoseClockIsSetVoidsOnlyWhatItMust(t *testing.T) {
 	testserver.AtNight(t)
 	t.Parallel()

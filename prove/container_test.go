@@ -32,7 +32,7 @@ func TestFilesAreProvedAmongContainersWithBootIDsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// Where none can be made, files are proved without, and the report says so.
+// Where no container can be made, the file store is proved without one, and the report says so.
 func TestContainersThatCannotBeMadeAreNoFault(t *testing.T) {
 	t.Parallel()
 	o := options("file:"+t.TempDir(), 1)

@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// logStalls logs, until over is closed, each time that the timers of one processor were late by
-// more than a quarter of a second: the host of a virtual machine may stop one and leave the other running.
-// A timer of the kernel fires on the processor on which it was set, so such a stall delays it
-// while commands on the other processor go on.
+// logStalls logs, until over is closed, each time that the timers of one processor were late by more than a quarter of
+// a second. The host of a virtual machine may stop one processor and leave the other running. A kernel timer fires on
+// the processor on which it was set, so such a stall delays it while commands on the other processor go on.
 func logStalls(t *testing.T, zero time.Duration, over <-chan struct{}) (wait func()) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {

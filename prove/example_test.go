@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-// A history in which two processes hold a name at the same time, and what is judged of it. Times
-// are in nanoseconds from the start of the run.
+// A history in which two processes hold a name at the same time, and the verdict on it. Times are in nanoseconds from
+// the start of the run.
 func ExampleCheck() {
 	const lines = `{"holdfast_history":1,"store":"a store","ttl":500000000,"names":[{"name":"nightly","mode":"mutex","limit":1073741824}]}
 {"at":0,"do":"started","proc":1}
@@ -44,8 +44,8 @@ func ExampleCheck() {
 	// nightly: no order of these 4 grants, ends and refusals is one that a lock could have gone through
 }
 
-// A lock of your own is proved by a program that is all workers of the run, too. This lock is a
-// mutex in each process, and excludes nobody else: it is found out.
+// A lock of your own is proved by a program that is also all workers of the run. This lock is a mutex in each process
+// and excludes no other process, so the proof fails.
 func ExampleOwn() {
 	var mu sync.Mutex
 	mine := &prove.Own{Name: "a mutex of Go", Locks: func(string, time.Duration, prove.Dial) (*prove.Locks, error) {
@@ -73,8 +73,8 @@ func ExampleOwn() {
 	report.Print(os.Stdout)
 }
 
-// A program that proves a store is all processes of the run: it starts itself with an argument by
-// which it knows that it is one of them.
+// A program that proves a store is also every process of the run. It starts itself with an argument that tells it that
+// it is one of them.
 func ExampleProve() {
 	if len(os.Args) == 2 && os.Args[1] == "child" {
 		if err := prove.Child(os.Stdin, os.Stdout); err != nil {

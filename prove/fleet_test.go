@@ -22,9 +22,8 @@ func addrs(servers []*testserver.Server) string {
 	return strings.Join(all, ",")
 }
 
-// onCluster is the URL of a cluster, which tells its clients of addresses that no
-// URL has: they are dialled through the processes' own proxies too, or the run
-// would fail.
+// onCluster is the URL of a cluster, which gives its clients addresses that no URL has. They are dialed through the
+// proxies of the processes, too, or the run would fail.
 func onCluster(t *testing.T) (url string) {
 	t.Helper()
 	return "redis+cluster://" + testserver.RedisCluster(t, 3)[0].Addr
@@ -49,7 +48,7 @@ func tell(t *testing.T, servers []*testserver.Server, command ...any) {
 	}
 }
 
-// comes waits for what must come to be.
+// comes waits for a condition that must come true.
 func comes(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
@@ -60,7 +59,7 @@ func comes(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// role is that of a server, by its own word; empty if it does not answer.
+// role is the role that a server reports; empty if it does not answer.
 func role(t *testing.T, s *testserver.Server) string {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
@@ -78,17 +77,16 @@ func role(t *testing.T, s *testserver.Server) string {
 	return "alone"
 }
 
-// A fleet is two servers of which one can take the place of the other, and those
-// who decide that it does: never because this machine stands still.
+// A fleet is two servers that can replace each other, and the watchers that decide when. They never do so because this
+// machine stalls.
 type fleet struct {
 	one, other *testserver.Server
 	deciders   []*testserver.Server
-	calm       []any // the command that has them be as patient again
+	calm       []any // the command that restores their patience
 }
 
-// replace kills that of the two which is the master, and waits until the other
-// is, and all who watch say so; what it returns has the killed one come back as
-// its replica.
+// replace kills the master of the two, and waits until the other is the master and all watchers say so. The function
+// that it returns restarts the killed server as a replica.
 func (f *fleet) replace(t *testing.T, watching ...*testserver.Server) (back func()) {
 	t.Helper()
 	one, other := f.one, f.other

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A script is a history written by hand: times are in milliseconds, and the TTL
-// is 500.
+// A script is a history written by hand. Times are in milliseconds, and the TTL is 500.
 type script struct {
 	History
 	ops map[int]int
@@ -17,8 +16,8 @@ type script struct {
 
 func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// newScript is a history of three processes in which one fault struck, all were
-// done in the end, and each name was taken then.
+// newScript is a history of three processes. One fault strikes, all processes finish, and each name was taken in the
+// end.
 func newScript() *script {
 	s := &script{ops: map[int]int{}}
 	s.Run = Run{Format: format, TTL: ms(500), PositionTTL: ms(500), Names: []Name{{"a", "rw", store.Full}, {"s", "slots", 3}}, Forgets: []Fault{wiped}}
@@ -87,7 +86,7 @@ func (l *line) release(at, returned int) *line {
 
 func (l *line) not(at int, err string) *line { return l.add(at, Event{Do: not, Err: err}) }
 
-// placed is a position that was answered at at and first asked for at sent.
+// placed is a queue position that was answered at at and first asked for at sent.
 func (l *line) placed(sent, at int) *line {
 	id := fmt.Sprintf("%d-%d", l.p, l.op)
 	l.sent = ms(sent)
@@ -263,8 +262,8 @@ var histories = []struct {
 	}},
 
 	{"a grant that was over before it was asked for to be released", linear, "", func(s *script) {
-		// Neither hold is seen to overlap, yet the second was granted and given
-		// back between the call and the answer of a hold that lasted.
+		// The two holds are not seen to overlap. Yet the second was granted and released between the call and the answer
+		// of a hold that lasted.
 		s.lock(1, 10).got(11, 3).release(40, 41)
 		s.lock(2, 12).got(13, 4).add(13, Event{Do: release}).add(14, Event{Do: released})
 	}},

@@ -28,7 +28,7 @@ func TestThePageShowsHoldersWaitersAndViolations(t *testing.T) {
 		"Redis &lt;at&gt; home", "<h1>Not proved: two had this lock at the same time.</h1>", "Two workers had the same lock at the same time.", "Check 1: process 1, claim 3 (lock, token 1) and process 2, claim 1", "hold it together for 4ms",
 		`class="whole"><title>claim 3, lock: token 1`, `class="part"><title>claim 1, read: token 3`,
 		`class="wait"><title>claim 3, lock: waited 1ms`, `class="lost"`, `class="fault"><title>latency, met 1`, `<title>frozen, met 1`,
-		// A row for each of the two, what they held together, whose grant it was, and why.
+		// A row for each of the two, how long they held it together, whose grant it was, and why.
 		`>process 1, claim 3</div>`, `>process 2, claim 1</div>`, `class="overlap" `, "held by too many for 4ms",
 		"token 2 until 506.000 ms   &lt;- this broke it</mark>", "Cause: process 2, claim 1 (lock, token 2) was granted while another had the lock.", `data-by="2"`,
 	} {
@@ -52,7 +52,7 @@ func TestThePageShowsHoldersWaitersAndViolations(t *testing.T) {
 	}
 }
 
-// What a worker or a driver wrote is shown, and does nothing.
+// Text of a worker or a driver is shown, and cannot run as HTML.
 func TestForeignTextIsOnlyShown(t *testing.T) {
 	r := &run{o: &Options{URL: "redis://me:top%20secret@host:1/0"}}
 	r.add(Event{At: 1, Do: failed, Text: "no redis://me:top%20secret@127.0.0.1:5 (top secret)\r\x1b[2Ji <script>"})
@@ -77,7 +77,7 @@ func TestForeignTextIsOnlyShown(t *testing.T) {
 	}
 }
 
-// A page of a million grants must be one that a browser can show.
+// A page of a million grants must be small enough for a browser.
 func TestAPageOfManyGrantsStaysSmallAndShowsEachMoment(t *testing.T) {
 	s := newScript()
 	s.Run.Processes = 3
@@ -104,7 +104,8 @@ func TestAPageOfManyGrantsStaysSmallAndShowsEachMoment(t *testing.T) {
 	}
 }
 
-// A run that was stopped says how long it was, and one of a lock of your own nothing of waits that nobody saw.
+// The report of a stopped run says how long it ran. That of a lock of your own does not mention waits, which nothing
+// could observe.
 func TestTheReportSaysHowLongTheRunWasAndWhatWasSeen(t *testing.T) {
 	s := newScript()
 	s.Run.For, s.Run.Peer = 15*time.Second, true // the faults end after 10s

@@ -30,7 +30,7 @@ func byLines(t *testing.T, seed uint64, lines ...string) *Options {
 	}
 }
 
-// found reports whether the run has a violation of check 1, and checks that its cause is told.
+// found reports whether the run has a violation of check 1, and checks that the report names its cause.
 func found(t *testing.T, r *Report) bool {
 	t.Helper()
 	for _, w := range r.Verdict.Violations {
@@ -41,7 +41,7 @@ func found(t *testing.T, r *Report) bool {
 	return slices.ContainsFunc(r.Verdict.Violations, func(w Violation) bool { return w.Check == int(exclusion) })
 }
 
-// Workers in other languages: the right lock is proved, and what is wrong with the other is found.
+// Workers in other languages: the right lock is proved, and the defect of the other is found.
 func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, worker := range [][]string{{"python3", "testdata/workers/setnx.py"}, {"sh", "testdata/workers/setnx.sh"}} {
@@ -53,7 +53,7 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 			}
 			for seed := uint64(1); ; seed++ {
 				o := byLines(t, seed, append(worker, "naive")...)
-				o.For, o.Stop, o.Faults, o.Names = time.Minute, true, []Fault{stopLong}, 1 // whoever wakes finds that another has it
+				o.For, o.Stop, o.Faults, o.Names = time.Minute, true, []Fault{stopLong}, 1 // a process that resumes finds that another has the lock
 				if began := time.Now(); found(t, prove(t, o)) {
 					t.Logf("found after %v", time.Since(began).Round(time.Second))
 					return
@@ -66,7 +66,7 @@ func TestALockOfAnyLanguageIsProvedAndItsBugsAreFound(t *testing.T) {
 	}
 }
 
-// A worker that ends, says nothing sensible, or is not there is told of: it is no proof.
+// A worker that ends, writes nonsense, or does not exist is reported: the run is no proof.
 func TestAFailingWorkerByLinesIsReported(t *testing.T) {
 	t.Parallel()
 	for says, script := range map[string]string{
@@ -88,7 +88,7 @@ func TestAFailingWorkerByLinesIsReported(t *testing.T) {
 	}
 }
 
-// A try that the server did not answer is not one that somebody else's lock has refused.
+// A try without an answer from the server differs from one that a holder's lock has refused.
 func TestTheWorkerInShellSaysWhetherATryIsRefused(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/uptime"); err != nil {
@@ -113,10 +113,10 @@ func TestTheWorkerInShellSaysWhetherATryIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever a worker does instead of what it should, the run ends, and soon.
+// Whatever a worker does instead of its task, the run ends, and soon.
 func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 	t.Parallel()
-	// It obtains nothing, and says so: to refuse a try of what nobody has would be a wrong lock.
+	// It obtains nothing, and reports an error: to refuse a try of a free name would be a wrong lock.
 	const works = "while read -r what name wait; do case $what in lock) echo error busy;; check) echo held;; *) echo released;; esac; done"
 	for name, c := range map[string]struct{ says, script string }{
 		"goes on after a wrong first line": {`first line must be "ready"`, "echo what; cat"},
@@ -131,14 +131,14 @@ func TestAWorkerByLinesCannotHoldUpTheRun(t *testing.T) {
 			if v.Proved || len(v.Violations) > 0 || !strings.Contains(why, c.says) || strings.Contains(why, "does not end") {
 				t.Errorf("proved %v, too little: %s, violations: %+v", v.Proved, why, v.Violations)
 			}
-			if took := time.Since(began); took >= startBy { // one that waited for a worker would take that, or ten minutes
+			if took := time.Since(began); took >= startBy { // to wait for a worker would take that, or ten minutes
 				t.Errorf("it took %v", took)
 			}
 		})
 	}
 }
 
-// One that says nothing, and does not end when its stdin does, is not waited for.
+// The run does not wait for a worker that writes nothing and does not end when its stdin does.
 func TestAWorkerByLinesThatIsNeverReadyIsReported(t *testing.T) {
 	out, says, err := os.Pipe()
 	if err != nil {

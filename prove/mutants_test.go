@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Each of these makes the judge see less, or too much. The histories must tell.
+// Each mutant makes the judge see too little, or too much. The histories must catch it.
 func TestTheTestsCatchEachMutantOfTheJudge(t *testing.T) {
 	t.Parallel()
 	var all []mutant.Broken

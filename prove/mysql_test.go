@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A MariaDB that is killed has forgotten nothing of what it answered.
+// A MariaDB that is killed keeps everything that it has answered.
 func TestAMariaDBServerThatIsFrozenAndKilledVoidsNothing(t *testing.T) {
 	testserver.AtNight(t)
 	t.Parallel()

@@ -17,12 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// ownFile is a store of a user's: that of files, by a name that no table of ours has.
+// ownFile is a store of a user: the file store, under a name that is in none of our tables.
 var ownFile = &Own{Name: "a store of ours", Store: func(url string, _ Dial) (store.Store, error) {
 	return open.URL("file:" + strings.TrimPrefix(url, "own:"))
 }}
 
-// A store that no table has is given all of the workload and all checks.
+// A store that is in no table gets the whole workload and all checks.
 func TestAStoreOfTheUsersOwnIsProved(t *testing.T) {
 	t.Parallel()
 	var told atomic.Int64
@@ -70,8 +70,8 @@ func TestAnInvalidOwnIsRefused(t *testing.T) {
 	}
 }
 
-// A program may have several locks, or forget to be a worker: neither may prove another
-// lock than that which was meant, or start workers without end.
+// A program may have several locks, or may forget to be a worker. Then it must neither prove the wrong lock nor start
+// workers without end.
 func TestAWorkerIsOfTheLockThatWasMeant(t *testing.T) {
 	none := func(string, time.Duration, Dial) (*Locks, error) { return nil, nil }
 	mine, other := &Own{Name: "mine", Locks: none}, &Own{Name: "other", Locks: none}
@@ -99,7 +99,7 @@ func TestAWorkerIsOfTheLockThatWasMeant(t *testing.T) {
 	}
 }
 
-// What is found while the run goes on is counted, and only what is certain by then.
+// Progress counts what is found while the run goes on, and only what is certain by then.
 func TestProgressCountsWhatIsFound(t *testing.T) {
 	s := newScript()
 	s.lock(1, 10).got(11, 1).release(20, 21)
@@ -112,14 +112,13 @@ func TestProgressCountsWhatIsFound(t *testing.T) {
 	if p := r.soFar(); p.Found != 1 || !strings.HasSuffix(p.String(), "4 grants, 1 faults, 1 WRONG so far") {
 		t.Errorf("of one with two holders: %v", p)
 	}
-	r.zero = clock.Boot() - ms(100) // whoever was stopped has not told of his release yet
+	r.zero = clock.Boot() - ms(100) // a process that was stopped may not have reported its release yet
 	if p := r.soFar(); p.Found != 0 || p.Grants != 4 {
 		t.Errorf("of what happened just now: %v", p)
 	}
 }
 
-// Each cause, with the operation that is to blame, in histories of which one thing is
-// the reason.
+// Each cause, with the guilty operation, in histories that have only that one cause.
 func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		check check
@@ -172,8 +171,7 @@ func TestTheCauseIsTheOperationThatBrokeIt(t *testing.T) {
 	}
 }
 
-// The verdict says PROVED alone only if each check had something to judge, and what
-// had not.
+// The verdict says PROVED alone only if each check had something to judge. Otherwise it names the checks that had not.
 func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 	for name, c := range map[string]struct {
 		proved bool
@@ -198,11 +196,11 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 		}},
 	} {
 		s := newScript()
-		for p := 1; p <= 2; p++ { // one who waits
+		for p := 1; p <= 2; p++ { // each waits for the name
 			s.lock(2, 30+20*p).placed(30+20*p, 31+20*p).got(35+20*p, 10+p).release(36+20*p, 37+20*p)
 		}
 		s.lock(3, 36).not(40, "cancelled")
-		for i := range s.Events { // each call has a bound to keep to
+		for i := range s.Events { // each call has a bound
 			if s.Events[i].Do == ask {
 				s.Events[i].Bound = ms(5000)
 			}
@@ -216,8 +214,8 @@ func TestTheVerdictSaysWhatWasNotJudged(t *testing.T) {
 	}
 }
 
-// A lock of the user's own may be slow, by a shell and a client for each command,
-// and can be proved all the same: by a longer run.
+// A lock of the user may be slow, if each command starts a shell and a client. It can be proved all the same, by a
+// longer run.
 func TestAnOwnLockMayBeSlow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -238,7 +236,7 @@ func TestAnOwnLockMayBeSlow(t *testing.T) {
 	}
 }
 
-// What breaks a run may leave a name stuck. It gives nobody a wrong token.
+// A broken run may leave a name stuck. That does not make a token wrong.
 func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 	for want, play := range map[string]func(s *script){
 		"It says nothing about the lock": func(s *script) {
@@ -259,7 +257,7 @@ func TestTheHeadlineSaysWhatIsOfTheLock(t *testing.T) {
 	}
 }
 
-// The words say what was done, and nothing that was not.
+// The report says what was done, and nothing else.
 func TestTheWordsSayWhatWasDone(t *testing.T) {
 	for want, faults := range map[string]map[string]int{
 		"no harm": {},

@@ -52,7 +52,7 @@ func options(url string, seed uint64) *Options {
 	}
 }
 
-// prove runs and prints.
+// prove runs and prints the report.
 func prove(t *testing.T, o *Options) *Report {
 	t.Helper()
 	r, err := Prove(t.Context(), o)
@@ -65,11 +65,11 @@ func prove(t *testing.T, o *Options) *Report {
 	return r
 }
 
-// longest is the greatest TTL that all stores have: that of Redlock.
+// longest is the longest TTL that all stores allow: that of Redlock.
 const longest = 3 * time.Second
 
-// proved is a run that must prove the store. One in which a busy machine got too
-// little done is made again, for longer and with more time for each lease. Each begins with the calls of begin.
+// proved is a run that must prove the store. If too little happened on a busy machine, the run is repeated, for longer
+// and with longer leases. Each run begins with the calls of begin.
 func proved(t *testing.T, o *Options, begin ...func()) *Report {
 	t.Helper()
 	for range 6 {
@@ -99,7 +99,7 @@ func TestTheFileStoreIsProved(t *testing.T) {
 	o := options("file:"+t.TempDir(), 1)
 	o.Out = t.TempDir()
 	r := proved(t, o)
-	// What was written can be judged again, and comes out the same.
+	// The written history can be judged again, with the same verdict.
 	f, err := os.Open(filepath.Join(o.Out, "history.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,8 +119,8 @@ func sessions(addr string) string {
 	return strings.Replace(testserver.PostgresURL(addr, "tokens=1"), "postgres://", "postgres+session://", 1)
 }
 
-// A Redis that comes back from its death, or is wiped, has lost everything: two
-// may hold a name then, and nothing else is excused.
+// A Redis that restarts after a kill, or is wiped, has lost everything. Two may hold a name then, and nothing else is
+// excused.
 func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
 	t.Parallel()
 	s := testserver.Redis(t)
@@ -138,8 +138,7 @@ func TestAServerThatIsFrozenKilledAndWipedVoidsOnlyWhatItMust(t *testing.T) {
 	})
 }
 
-// struckServer proves a store whose server has faults too, each of them at
-// least once.
+// struckServer proves a store whose server has faults too. Each of them strikes at least once.
 func struckServer(t *testing.T, url string, faults map[Fault]func() func()) {
 	t.Helper()
 	missing := maps.Clone(faults)
@@ -155,7 +154,7 @@ func struckServer(t *testing.T, url string, faults map[Fault]func() func()) {
 	}
 }
 
-// lessFile is the file store, which says that it can do less.
+// lessFile is the file store, but it declares fewer promises.
 type lessFile struct{ store.Store }
 
 func (s lessFile) Describe() store.Description {
@@ -255,7 +254,7 @@ func TestAnImpossibleRunIsRefusedBeforeItBegins(t *testing.T) {
 	}
 }
 
-// Nor does a server that dies void more of its sessions than that.
+// A server that is killed voids no more of its sessions than that.
 func TestSessionsOfAServerThatIsFrozenAndKilled(t *testing.T) {
 	t.Parallel()
 	s := testserver.Postgres(t)
@@ -265,7 +264,7 @@ func TestSessionsOfAServerThatIsFrozenAndKilled(t *testing.T) {
 	})
 }
 
-// The least TTL of etcd is its server's, who says so when it is asked for less.
+// The least TTL of etcd is that of its server, which says so when it is asked for less.
 func TestTheTTLIsOneThatTheServerGrants(t *testing.T) {
 	t.Parallel()
 	o := options("etcd://"+testserver.Etcd(t, "--heartbeat-interval", "100", "--election-timeout", "1000").Addr, 1)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// echo is a server that answers with what it was sent.
+// echo is a server that answers with what it receives.
 func echo(t *testing.T) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -28,7 +28,7 @@ func echo(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// linked is a proxy before an echo, with a connection through it that works.
+// linked is a proxy in front of an echo, with a working connection through it.
 func linked(t *testing.T) (*proxy, net.Conn) {
 	t.Helper()
 	p, err := newProxy("tcp", echo(t), 1)
@@ -54,7 +54,7 @@ func connect(t *testing.T, p *proxy) net.Conn {
 	return c
 }
 
-// ask4 sends and reads as much back.
+// ask4 sends s and reads as many bytes back.
 func ask4(c net.Conn, s string) (string, error) {
 	if _, err := c.Write([]byte(s)); err != nil {
 		return "", err
@@ -90,7 +90,7 @@ func TestAHalfCutLinkKeepsRepliesUntilItIsRestored(t *testing.T) {
 	if _, err := c.Write([]byte("ping")); err != nil {
 		t.Fatal(err)
 	}
-	for { // the reply is at the proxy, so the request was at the server
+	for { // the reply is at the proxy, so the request reached the server
 		p.mu.Lock()
 		hits := p.hits
 		p.mu.Unlock()
@@ -100,7 +100,7 @@ func TestAHalfCutLinkKeepsRepliesUntilItIsRestored(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	b := make([]byte, 4)
-	for range 20 { // on a busy machine each takes longer, and so may what must not happen
+	for range 20 { // each read takes longer on a busy machine, and so may what must not happen
 		c.SetReadDeadline(time.Now().Add(time.Millisecond))
 		if n, err := c.Read(b); n > 0 || err == nil {
 			t.Fatalf("%q arrived, %v", b[:n], err)
@@ -150,7 +150,7 @@ func TestAResetComesInTheMiddleOfAReply(t *testing.T) {
 	t.Error("no reply was reset")
 }
 
-// A long reply that was under way when its link was slow arrives as soon as that is over.
+// A long reply that was under way on a slow link arrives as soon as the link is fast again.
 func TestASlowLinkIsSlowUntilItIsRestored(t *testing.T) {
 	t.Parallel()
 	p, _ := linked(t)
@@ -164,7 +164,7 @@ func TestASlowLinkIsSlowUntilItIsRestored(t *testing.T) {
 	}
 }
 
-// A mending connection mends its link with the first write.
+// A mending connection restores its link at the first write.
 type mending struct {
 	net.Conn
 	p         *proxy

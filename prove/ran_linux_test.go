@@ -22,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// beatArg makes the test binary a command that writes, until its input ends, the
-// instants at which it has run.
+// beatArg makes the test binary a command that writes the times at which it runs, until its input ends.
 const beatArg = "prove-beat"
 
 func init() {
@@ -48,21 +47,21 @@ func init() {
 	brokenRuns = append(brokenRuns, brokenLock{name: nobodyActs, on: ranOn, faults: []Fault{stopBoth}})
 }
 
-// ranOn is what such runs are on.
+// ranOn is the store of these runs.
 const ranOn = "`holdfast run` on file"
 
-// buildRun builds `holdfast run`, and the broken one.
+// buildRun builds the right `holdfast run` and the broken one.
 func buildRun(t *testing.T) *mutant.Set {
 	return mutant.Build(t, "cmd/holdfast", []mutant.Broken{{Name: nobodyActs, Edits: []mutant.Edit{
 		mutant.At("front-killtimer-set", mutant.Cond("true")),
 	}}})
 }
 
-// ranTTL leaves the kernel half a second: on a busy machine a process takes a while to die.
+// ranTTL leaves the kernel half a second: a process takes a while to die on a busy machine.
 const ranTTL = 12 * time.Second
 
-// A ran is a run whose holders are the commands of `holdfast run`. What is known of a
-// hold is when its command ran: from its first beat to its last.
+// A ran is a run whose holders are the commands of `holdfast run`. A hold is known by when its command ran: from its
+// first beat to its last.
 type ran struct {
 	*run
 	t     *testing.T
@@ -70,21 +69,21 @@ type ran struct {
 	alive int // the mutant, or mutant.None
 
 	mu      sync.Mutex
-	holders map[string]*ranHolder // by the name: the newest whose command has begun
-	ending  chan struct{}         // closed when nobody claims any more
+	holders map[string]*ranHolder // by name: the newest whose command has begun
+	ending  chan struct{}         // closed when no more claims are made
 }
 
 // A ranHolder is a `holdfast run` whose command has begun.
 type ranHolder struct {
 	proc, front int
 	in          io.Closer     // the command runs until this is closed
-	closed      bool          // it is, or is about to be; guarded by ran.mu
-	struck      bool          // it is not to be closed meanwhile; guarded by ran.mu
+	closed      bool          // it is closed, or is about to be; guarded by ran.mu
+	struck      bool          // it must not be closed now; guarded by ran.mu
 	done        chan struct{} // closed when the command has ended
 }
 
-// stopped has three contend for each of three names, each by one `holdfast run` after the other, and
-// stops both processes of who holds a name again and again, for so long.
+// stopped lets three contenders compete for each of three names, each with one `holdfast run` after the other. For that
+// long it stops both processes of each holder in turn.
 func stopped(t *testing.T, set *mutant.Set, alive int, seed uint64, d time.Duration) *Report {
 	t.Helper()
 	url := "file:" + t.TempDir()
@@ -100,7 +99,7 @@ func stopped(t *testing.T, set *mutant.Set, alive int, seed uint64, d time.Durat
 	}
 	r.run.run = Run{
 		Format: format, Store: s.Describe().Store, Scheme: "file", Seed: seed, For: d, TTL: ranTTL, Processes: names * each, Mode: "mutex",
-		Peer:   true, // nobody sees from outside who waited
+		Peer:   true, // nothing outside sees which process waited
 		Faults: []Fault{stopBoth}, Floor: 3 * names,
 	}
 	for i := range names {
@@ -151,8 +150,7 @@ func (r *ran) contend(proc int, name string) {
 	}
 }
 
-// claim runs a command under the name for so long, or for as long as a fault needs it. It reports false if it
-// could not.
+// claim runs a command under the name for so long, or for as long as a fault needs it. It reports false if it failed.
 func (r *ran) claim(proc, op int, name, verb string, d time.Duration) bool {
 	self, err := os.Executable()
 	if err != nil {
@@ -160,7 +158,7 @@ func (r *ran) claim(proc, op int, name, verb string, d time.Duration) bool {
 		return false
 	}
 	cmd := r.set.Command(r.t, r.alive, "run", name, "--ttl", ranTTL.String(), "-k", "0.1", "-w", "5m", "--", self, beatArg)
-	cmd.Args[0] = "holdfast" // that is who this binary is, by the name it is called by
+	cmd.Args[0] = "holdfast" // the binary tells by its name that it is holdfast
 	cmd.Env = append(cmd.Env, "HOLDFAST_STORE="+r.o.URL)
 	cmd.SysProcAttr = childAttr()
 	stderr := &tail{}
@@ -187,7 +185,7 @@ func (r *ran) claim(proc, op int, name, verb string, d time.Duration) bool {
 	h := &ranHolder{proc: proc, front: cmd.Process.Pid, in: in, done: make(chan struct{})}
 	var token int64
 	var id string
-	var last time.Duration // it ran then
+	var last time.Duration // the last time at which it ran
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if id == "" {
 			fmt.Sscan(lines.Text(), &token, &id)
@@ -195,7 +193,7 @@ func (r *ran) claim(proc, op int, name, verb string, d time.Duration) bool {
 		}
 		boot, err := strconv.ParseInt(lines.Text(), 10, 64)
 		if err != nil {
-			break // it was killed as it wrote
+			break // it was killed while it wrote
 		}
 		if first := last == 0; first {
 			tell(Event{Do: got, At: time.Duration(boot) - r.zero, Token: token, ID: id})
@@ -253,8 +251,8 @@ func (r *ran) stopHolders(name string, rng *rand.Rand) {
 	}
 }
 
-// stopBoth stops both processes of `holdfast run` for that long and until the next command of the name has begun, and
-// lets the command end after that. It reports false if the command had ended before.
+// stopBoth stops both processes of `holdfast run`, at least for that long and until the next command of the name has
+// begun. Then it lets the command end. It reports false if the command had ended before.
 func (r *ran) stopBoth(h *ranHolder, name string, last time.Duration) bool {
 	defer func() {
 		r.mu.Lock()
@@ -288,14 +286,14 @@ func (r *ran) stopBoth(h *ranHolder, name string, last time.Duration) bool {
 	return true
 }
 
-// followed reports whether a command after that one has begun under the name.
+// followed reports whether a later command than that of h has begun under the name.
 func (r *ran) followed(h *ranHolder, name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.holders[name] != h
 }
 
-// watchDeath waits for so long, and logs when a process that is stopped began to die and when it was dead.
+// watchDeath waits for so long, and logs when a stopped process began to die and when it was dead.
 func (r *ran) watchDeath(pid int, last time.Duration) {
 	stat := fmt.Sprintf("/proc/%d/stat", pid)
 	var dying, dead time.Duration
@@ -310,8 +308,8 @@ func (r *ran) watchDeath(pid int, last time.Duration) {
 	r.t.Logf("process %d: stopped until %v, dead at %v", pid, dying, dead)
 }
 
-// inHand waits until the engine has done all that comes with the start of the command, and returns its pid: the last
-// thing is that it lets go of its output. 0: the command has ended.
+// inHand waits until the engine has finished the start of the command, and returns its pid. The last step of the start
+// is that the engine closes its output. 0: the command has ended.
 func (r *ran) inHand(h *ranHolder) (engine int) {
 	for {
 		select {
@@ -332,7 +330,7 @@ func (r *ran) inHand(h *ranHolder) (engine int) {
 	}
 }
 
-// If both processes of `holdfast run` are stopped, its command is gone before somebody else gets in.
+// If both processes of `holdfast run` are stopped, its command is gone before the next is granted the lock.
 func TestTheCommandOfAStoppedRunEndsBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
 	set := buildRun(t)

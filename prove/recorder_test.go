@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A teller is a store of which nobody has a position, and that tells losses.
+// A teller is a store without queue positions that reports losses.
 type teller struct {
 	*memstore.Store
 	told func(store.ID, error)
@@ -24,7 +24,7 @@ func (s *teller) Describe() store.Description {
 	return d
 }
 
-// An earlier is a store whose positions count from before the ask, as those do that a session keeps.
+// An earlier is a store whose positions count from before the ask, as positions that a session keeps do.
 type earlier struct {
 	*memstore.Store
 	by time.Duration
@@ -42,7 +42,7 @@ func (s *earlier) Poll(ctx context.Context, c store.Claim) (store.Answer, error)
 	return a, err
 }
 
-// Who polls, and is told that it has its place, does not ask.
+// A waiter whose polls confirm its position does not ask again.
 func TestAPositionConfirmedByPollsIsTheSame(t *testing.T) {
 	s := &earlier{memstore.New(), 10 * time.Second}
 	defer s.Close()
@@ -63,7 +63,7 @@ func TestAPositionConfirmedByPollsIsTheSame(t *testing.T) {
 			}
 		}
 	}
-	if len(events) != 1 { // of who waits
+	if len(events) != 1 { // that of the claim that waits
 		t.Errorf("noted: %+v", events)
 	}
 }

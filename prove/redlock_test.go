@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// redlockNodes starts n nodes that nobody has used, and returns them and their URL.
+// redlockNodes starts n unused nodes and returns them and their URL.
 func redlockNodes(t *testing.T, n int) ([]*testserver.Server, string) {
 	t.Helper()
 	const maxTTL = 3 * time.Second
@@ -39,7 +39,7 @@ func redlockNodes(t *testing.T, n int) ([]*testserver.Server, string) {
 	return servers, "redlock:" + strings.Join(urls, ",") + "?max-ttl=" + maxTTL.String()
 }
 
-// onRedlock is the URL of nodes of which some are dead.
+// onRedlock is the URL of nodes, some of which are dead.
 func onRedlock(t *testing.T, nodes, dead int) (url string) {
 	t.Helper()
 	servers, url := redlockNodes(t, nodes)
@@ -49,8 +49,8 @@ func onRedlock(t *testing.T, nodes, dead int) (url string) {
 	return url
 }
 
-// One node of three that is frozen, comes back from its death with nothing, or
-// is wiped, voids nothing: it grants nothing until all that it granted is over.
+// One node of three is frozen, restarts empty after a kill, or is wiped. That voids nothing: the node grants nothing
+// until all that it granted has expired.
 func TestANodeOfRedlockThatIsFrozenKilledAndWipedVoidsNothing(t *testing.T) {
 	t.Parallel()
 	servers, url := redlockNodes(t, 3)
@@ -61,7 +61,7 @@ func TestANodeOfRedlockThatIsFrozenKilledAndWipedVoidsNothing(t *testing.T) {
 		frozen:    func() func() { s.Freeze(); return s.Thaw },
 		restarted: func() func() { s.Kill(); return s.Restart },
 		wiped: func() func() {
-			rdb.FlushAll(context.Background()) // it may be away
+			rdb.FlushAll(context.Background()) // it may be down
 			return func() {}
 		},
 	})

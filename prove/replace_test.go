@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A front is the address by which clients know a store. It leads to one server
-// at a time.
+// A front is the address by which clients know a store. It leads to one server at a time.
 type front struct {
 	l     net.Listener
 	tasks sync.WaitGroup
@@ -55,7 +54,7 @@ func newFront(t *testing.T, to string) *front {
 	return f
 }
 
-// lead ends all connections; new ones go to that server, or end if it is empty.
+// lead ends all connections. New ones go to that server, or end if it is empty.
 func (f *front) lead(to string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,14 +92,14 @@ func (f *front) carry(client net.Conn) {
 	delete(f.conns, server)
 }
 
-// A couple is a primary and its one replica, which follows it over a link of its
-// own, and the front that leads to the primary.
+// A couple is a primary and its one replica, which follows it over a link of its own, and the front that leads to the
+// primary.
 type couple struct {
 	t                *testing.T
 	primary, replica *testserver.Server
-	link             *testserver.Link // of the replica to the primary
+	link             *testserver.Link // from the replica to the primary
 	front            *front
-	silent           time.Duration // how long the replica hears nothing at most
+	silent           time.Duration // how long the replica receives nothing at most
 }
 
 func newCouple(t *testing.T, start func(testing.TB, ...string) *testserver.Server) *couple {
@@ -112,7 +111,7 @@ func newCouple(t *testing.T, start func(testing.TB, ...string) *testserver.Serve
 	return p
 }
 
-// follow has the replica follow the primary, and waits until it has all.
+// follow makes the replica follow the primary, and waits until it has all data.
 func (p *couple) follow() {
 	p.link = testserver.NewLink(p.t, p.primary.Addr)
 	host, port, _ := net.SplitHostPort(p.link.Addr())
@@ -120,21 +119,20 @@ func (p *couple) follow() {
 	comes(p.t, "the replica follows", func() bool { return role(p.t, p.replica) == "replica" })
 }
 
-// replace has the replica hear nothing until somebody has been upgraded, though
-// it says that it is there; then it takes the place of the primary, which dies
-// and comes back as its replica. So each grant that waits for the replica survives it, and no
-// other that was made meanwhile.
+// replace keeps all data from the replica until a holder was upgraded, though the replica looks connected. Then the
+// replica replaces the primary, which dies and restarts as its replica. So each grant that waits for the replica
+// survives, and no other that was made meanwhile does.
 func (p *couple) replace() (mend func()) {
 	before := p.upgraded()
 	p.link.Mute()
 	for end := time.Now().Add(p.silent); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if slices.ContainsFunc(p.upgraded(), func(fence int64) bool { return !slices.Contains(before, fence) }) {
-			time.Sleep(p.silent / 3) // that is where it hurts, once its owner is told
+			time.Sleep(p.silent / 3) // the worst moment, once its owner was notified
 			break
 		}
 	}
 	p.primary.Kill()
-	p.link.Cut() // what it has not passed on is lost
+	p.link.Cut() // what the primary has not replicated is lost
 	tell(p.t, []*testserver.Server{p.replica}, "REPLICAOF", "NO", "ONE")
 	p.primary, p.replica = p.replica, p.primary
 	p.front.lead(p.primary.Addr)
@@ -143,8 +141,7 @@ func (p *couple) replace() (mend func()) {
 	return func() {}
 }
 
-// upgraded are the upgrade tokens of those who are upgraded, by the primary's
-// word.
+// upgraded are the upgrade tokens of the upgraded holds, as the primary lists them.
 func (p *couple) upgraded() (upgradeTokens []int64) {
 	s, err := redisstore.Open("redis://"+p.primary.Addr, nil)
 	if err != nil {
@@ -166,15 +163,15 @@ func (p *couple) upgraded() (upgradeTokens []int64) {
 	return upgradeTokens
 }
 
-// newest are servers whose WAIT speaks of its own connection alone.
+// newest are servers whose WAIT counts only the writes of its own connection.
 var newest = map[string]func(testing.TB, ...string) *testserver.Server{
 	"Redis": testserver.Redis7, "Redis 8": testserver.Redis8, "Valkey 9": testserver.Valkey9,
 }
 
-// replaced are the options of a run on a couple that is replaced again and again,
-// in which most are upgraded, and all grants wait for the replica.
+// replaced are the options of a run on a couple that is replaced again and again. Most holds are upgraded, and all
+// grants wait for the replica.
 func (p *couple) replaced(seed uint64) *Options {
-	// Connections take turns, so that one which has not written is asked, too.
+	// Connections are used in turn, so a connection that has not written is asked, too.
 	o := options("redis://"+p.front.l.Addr().String()+"?replicas=1&read_timeout=300ms&pool_fifo=true&min_idle_conns=8", seed)
 	o.Mode, o.Names, o.Processes, o.TTL, o.For = "upgrade", 6, 6, 3*time.Second, 12*time.Second
 	o.Faults = []Fault{}
@@ -183,8 +180,8 @@ func (p *couple) replaced(seed uint64) *Options {
 	return o
 }
 
-// With as many replicas as there are, a fail-over voids nothing: whoever was
-// told of an upgrade is alone, whoever takes the place of the primary.
+// If all replicas must confirm, a fail-over voids nothing. A holder whose upgrade was confirmed is alone, whichever
+// server replaces the primary.
 func TestConfirmedUpgradesSurviveEachFailOver(t *testing.T) {
 	t.Parallel()
 	for name, start := range newest {
@@ -200,8 +197,7 @@ func TestConfirmedUpgradesSurviveEachFailOver(t *testing.T) {
 	}
 }
 
-// A server without memory for anything new goes on with what is held: no lease
-// is lost, however long it is so.
+// A server without memory for new data still renews what is held: no lease is lost, however long it is full.
 func TestNoLeaseIsLostToAFullServer(t *testing.T) {
 	t.Parallel()
 	for name, start := range newest {
@@ -241,8 +237,7 @@ func losesNothing(t *testing.T, r *Report) {
 	}
 }
 
-// lostWithoutStall are the leases that were lost though their process did not
-// stand still, and they were to be renewed.
+// lostWithoutStall are the leases that were to be renewed, and were lost though their process did not stall.
 func lostWithoutStall(h *History) (all []string) {
 	v := newView(h)
 	for _, c := range v.claims {

@@ -11,18 +11,16 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A rightStore is one that must be proved.
+// A rightStore is a store that must be proved.
 type rightStore struct {
 	name string
 	url  func(*testing.T) string
-	// oneClock says that claims are ordered by their owners' clocks. One that is
-	// wrong is corrected by that of the nodes, but no better than to a round trip,
-	// and on a busy machine check 6 sees that.
+	// oneClock says that claims are ordered by the clocks of their owners. The clocks of the nodes correct a wrong one,
+	// but only to within a round trip, and on a busy machine check 6 sees that.
 	oneClock bool
 }
 
-// provable are the stores that are proved: here from one seed, and by make
-// prove-all from many.
+// provable are the stores that are proved: here from one seed, and by make prove-all from many.
 var provable = []rightStore{
 	{"memory", func(*testing.T) string { return "mem:" }, false},
 	{"file", func(t *testing.T) string { return "file:" + t.TempDir() }, false},
@@ -33,8 +31,8 @@ var provable = []rightStore{
 	{"Redlock on 3 nodes, one dead", func(t *testing.T) string { return onRedlock(t, 3, 1) }, true},
 	{"Redlock on 5 nodes", func(t *testing.T) string { return onRedlock(t, 5, 0) }, true},
 	{"PostgreSQL", func(t *testing.T) string { return testserver.PostgresURL(testserver.SharedPostgres(t)) }, false},
-	// What a session loses can only be noticed, so what is judged is all but that
-	// nobody is beside another and that each is told in time.
+	// A session can only notice its losses. So two checks are not judged: that a holder is alone, and that each loss
+	// is reported in time.
 	{"PostgreSQL, sessions", func(t *testing.T) string { return sessions(testserver.SharedPostgres(t)) }, false},
 	{"MariaDB", func(t *testing.T) string { return "mariadb://root@" + testserver.SharedMariaDB(t) + "/locks" }, false},
 	{"SQL Server", func(t *testing.T) string {
@@ -43,7 +41,7 @@ var provable = []rightStore{
 	{"etcd", func(t *testing.T) string { return "etcd://" + testserver.SharedEtcd(t) }, false},
 	{"ZooKeeper", func(t *testing.T) string { return "zk://" + testserver.SharedZooKeeper(t) }, false},
 	{"NATS", func(t *testing.T) string { return "nats://" + testserver.SharedNATS(t) }, false},
-	// What it proves is the store, not the server: that is a stand-in.
+	// This proves the store, not the server, which is a stand-in.
 	{"MongoDB, a stand-in", func(t *testing.T) string { return mongosim.Start(t, mongosim.Options{}).URI() }, false},
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// sink is a server that tells what it was sent, and answers each piece with a dot.
+// sink is a server that reports what it receives, and answers each piece with a dot.
 func sink(t *testing.T) (addr string, heard <-chan string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -53,7 +53,7 @@ func hear(t *testing.T, heard <-chan string) string {
 	}
 }
 
-// In silence the request arrives, its reply does not, and the client is reset.
+// In silence the request arrives, the reply does not, and the client is reset.
 func TestAfterSilenceTheConnectionIsReset(t *testing.T) {
 	addr, heard := sink(t)
 	p, err := newProxy("tcp", addr, 1)
@@ -81,7 +81,7 @@ func TestAfterSilenceTheConnectionIsReset(t *testing.T) {
 	}
 }
 
-// met returns when the fault that is on has met something.
+// met returns once the current fault has met something.
 func met(p *proxy) {
 	for hits := 0; hits == 0; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
@@ -90,7 +90,7 @@ func met(p *proxy) {
 	}
 }
 
-// The faults have ended when all that is late has arrived.
+// The faults end only when all delayed bytes have arrived.
 func TestTheFaultsEndWhenAllThatIsLateHasArrived(t *testing.T) {
 	t.Parallel()
 	r := &run{zero: clock.Boot()}
@@ -102,7 +102,7 @@ func TestTheFaultsEndWhenAllThatIsLateHasArrived(t *testing.T) {
 	}
 }
 
-// What is late arrives after the client was reset, a piece at a time.
+// Delayed bytes arrive after the client was reset, a piece at a time.
 func TestDelayedBytesArriveAfterTheReset(t *testing.T) {
 	addr, heard := sink(t)
 	p, err := newProxy("tcp", addr, 1)

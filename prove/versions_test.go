@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// older is what docs/stability.md promises to work beside: the newest release before this one, or, until there is one,
-// the commit that the page names.
+// older is the version that docs/stability.md promises to work beside: the newest release before this one, or, until
+// there is one, the commit that the page names.
 func older(t *testing.T) string {
 	t.Helper()
 	tags, err := git("tag", "--list", "v*", "--merged", "HEAD", "--no-contains", "HEAD", "--sort=-v:refname")
@@ -69,13 +69,13 @@ func buildOlder(t *testing.T, commit string) string {
 	return bin
 }
 
-// Programs of two versions use one store: neither lets in whom the other has let wait, in any mode, whatever strikes
-// them, and tokens grow over both.
+// Programs of two versions use one store. Neither grants what the other makes wait, in any mode and under any fault,
+// and tokens grow over both.
 func TestTwoVersionsOnOneStoreExcludeEachOther(t *testing.T) {
 	testserver.AtNight(t)
 	bin := buildOlder(t, older(t))
 	for _, s := range provable {
-		if s.name == "memory" { // of one process
+		if s.name == "memory" { // it has a single process
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestTwoVersionsOnOneStoreExcludeEachOther(t *testing.T) {
 			ours := o.Command
 			var m sync.Mutex
 			started := 0
-			o.Command = func() *exec.Cmd { // those that are killed are followed by either
+			o.Command = func() *exec.Cmd { // a killed process is replaced by one of either version
 				m.Lock()
 				defer m.Unlock()
 				if started++; started%2 == 0 {
@@ -92,7 +92,7 @@ func TestTwoVersionsOnOneStoreExcludeEachOther(t *testing.T) {
 				}
 				return ours()
 			}
-			proved(t, o, func() { started = 0 }) // and then the processes, in their order
+			proved(t, o, func() { started = 0 }) // before the processes start, so that they alternate
 			f, err := os.Open(filepath.Join(o.Out, "history.jsonl"))
 			if err != nil {
 				t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTwoVersionsOnOneStoreExcludeEachOther(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			grants := map[string]*[2]int{} // by name: of ours and of the older ones
+			grants := map[string]*[2]int{} // by name: of ours and of the older version
 			for _, e := range h.Events {
 				if e.Do == got && e.Life == 0 {
 					if grants[e.Name] == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// widen has many claims be made at once.
+// widen makes the run issue many claims at once.
 func widen(o *Options) {
 	o.Wide, o.Names, o.For, o.TTL = true, 60, 8*time.Second, 2*time.Second
 }
 
-// wide are the options of a run with many claims at once: connections fall silent and are reset, and what was asked for
-// on them is answered by nobody, or arrives late. A store without a network has all its faults. nil: the store has no deadlines.
+// wide are the options of a run with many claims at once. Connections fall silent and are reset, and requests on them
+// get no answer, or arrive late. A store without a network gets all its faults. nil: the store has no deadlines.
 func (s *rightStore) wide(t *testing.T, url string, seed uint64) *Options {
 	t.Helper()
 	o := options(url, seed)
@@ -40,8 +40,8 @@ func (s *rightStore) wide(t *testing.T, url string, seed uint64) *Options {
 	return o
 }
 
-// usuallyWide are those whose sessions keep what a process has lost track of, and one that has none. The others take
-// long, and are for make nightly.
+// usuallyWide are the stores whose sessions keep what a process has lost track of, and one store without sessions. The
+// others take long and run in make nightly.
 var usuallyWide = []string{"Redis", "etcd", "ZooKeeper", "NATS"}
 
 // Many claims at once, most of them soon given up, beside a hold that lasts as long as its process.

@@ -12,10 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// gone is a lease that is over before anybody could look: its process stood
-// still meanwhile. As ours does, it says that its deadline was a moment ago. The
-// first reading takes so long that there is a second one: by that the deadline
-// is some milliseconds behind the grant, whatever else the machine does.
+// gone is a lease that expires before anything can read it, because its process stalled. As ours does, it reports a
+// deadline of a moment ago. The first read takes so long that there is a second one: by then the deadline is some
+// milliseconds behind the grant, whatever else the machine does.
 type gone struct {
 	lost chan struct{}
 	read *atomic.Bool

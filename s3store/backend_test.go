@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/object"
 )
 
-// subject is this store, for the tests of all stores of its kind. A place is an address and a prefix.
+// subject is this store, for the tests of all object stores. A place is an address and a prefix.
 var subject = objecttest.Subject{
 	Place: func(t testing.TB) string { return testserver.SharedS3(t) + " " + apart().Prefix },
 	Open: func(t testing.TB, place string) *objecttest.Process {
@@ -52,23 +52,23 @@ func newBackendOn(t testing.TB, addr string, o *Options) *backend {
 	return b
 }
 
-// withoutTime is a proxy before a server, which drops the times that it tells.
+// withoutTime is a proxy in front of a server. It drops the times from the answers.
 func withoutTime(t testing.TB, addr string) string {
 	t.Helper()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: addr})
-			r.Out.Host = r.In.Host // it is signed
+			r.Out.Host = r.In.Host // the request is signed with the host
 		},
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Del("Date")
 			r.Header.Del("Last-Modified")
 			return nil
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // of clients that have left
+		ErrorLog: log.New(io.Discard, "", 0), // it would report clients that have left
 	}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header()["Date"] = nil // else it is that of the proxy
+		w.Header()["Date"] = nil // otherwise the proxy adds its own
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -81,12 +81,12 @@ func TestBackend(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // it waits most of the time
 	objecttest.Suite(t, subject)
 }
 
 func TestStoreWithoutTime(t *testing.T) {
-	testserver.AtNight(t) // not beside the other suite, which asks as much of the server
+	testserver.AtNight(t) // not beside the other suite, which loads the server as much
 	objecttest.SuiteWithoutTime(t, subject)
 }
 
@@ -106,7 +106,7 @@ func TestFaults(t *testing.T) {
 	objecttest.Faults(t, subject)
 }
 
-// The process of a holder is killed: the name is free within its TTL and a second.
+// The process of a holder is killed: the name is free within the holder's TTL plus a second.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	objecttest.Killed(t, subject)
@@ -132,7 +132,8 @@ func TestARefusedTryWritesNothing(t *testing.T) {
 	objecttest.ARefusedTryWritesNothing(t, subject)
 }
 
-// versitygw with --sidecar answers some reads with the old body and the new ETag. Two clients count in one object: each answered write is counted.
+// versitygw with --sidecar answers some reads with the old body and the new ETag. Two clients count in one object, and
+// each answered write is counted.
 func TestNoWriteIsLostWhereETagsAreKeptApart(t *testing.T) {
 	t.Parallel()
 	addr := testserver.S3(t, "--sidecar", t.TempDir()).Addr
@@ -168,8 +169,9 @@ func TestNoWriteIsLostWhereETagsAreKeptApart(t *testing.T) {
 	}
 }
 
-// versitygw refuses some writes into a directory that it is about to delete, and says of a few that they are done, which are not. No
-// directory is ever empty, so it deletes none. That shows where nothing else is below the prefix, as here.
+// versitygw refuses some writes into a directory that it is about to delete, and reports a few as done that are not.
+// The store leaves no directory empty, so versitygw deletes none. That shows only where nothing else is below the
+// prefix, as here.
 func TestNoWriteMeetsADirectoryThatGoes(t *testing.T) {
 	t.Parallel()
 	place := subject.Place(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// It makes each connection by the dial that it is given, and tells what came of it in few words.
+// Each connection uses the dial function that was passed, and the error reports its failure briefly.
 func TestAClosedPortIsReportedInFewWords(t *testing.T) {
 	testserver.S3Credentials()
 	var dials atomic.Int32

@@ -17,11 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A meter counts what a client sends: each PUT and LIST has the price of the one kind, each GET that of the other, and a DELETE none.
+// A meter counts what a client sends. Each PUT and LIST has the price of a write, each GET that of a read, and a DELETE
+// costs nothing.
 type meter struct {
 	s3.HTTPClient
 	counts *recordtest.Counts
-	sum    *[5]atomic.Int64 // writes and lists, reads, deletes; writes and lists, and reads, of sweeps, which come at any time
+	sum    *[5]atomic.Int64 // writes and lists, reads, deletes; then writes and lists, and reads, of sweeps, which run at any time
 }
 
 func (m meter) Do(r *http.Request) (*http.Response, error) {
@@ -59,10 +60,10 @@ func metered(t *testing.T, addr string, o *Options, m meter) *Store {
 	return s
 }
 
-// trusted is for how long a store believes that the session of another goes on.
+// trusted is how long a store assumes that the session of another process lives on.
 const trusted = time.Second
 
-// What the page of the stores says of prices counts on this. All is done by one goroutine.
+// The prices in docs/stores.md rely on this. One goroutine does everything.
 func TestALockCostsSoManyRequests(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedS3(t), apart()
@@ -90,7 +91,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 	}
 	claim := func(name string) store.Claim {
 		c := storetest.Mutex(me, name)
-		c.TTL = object.MaxTTL // no renewal comes between
+		c.TTL = object.MaxTTL // long enough that no renewal comes between
 		return c
 	}
 	cycle := func(name string) {
@@ -121,8 +122,8 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if store.Now().Sub(began) >= trusted { // it may have asked again whether the holder lives: that tells nothing
-			time.Sleep(trusted) // so that the first asks the next time, too
+		if store.Now().Sub(began) >= trusted { // it may have read the holder's session again: the try shows nothing
+			time.Sleep(trusted) // so that the first reads it the next time, too
 			continue
 		}
 		is("a try that is refused", first, "1 writes and lists, 2 reads")
@@ -140,7 +141,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 	})
 	for what, want := range map[string]string{"a sweep": "2 writes and lists, 1 reads", "a look whose turn it is": "0 writes and lists, 1 reads"} {
 		p := apart()
-		if what != "a sweep" { // another has just done it
+		if what != "a sweep" { // another store has just swept
 			other := closing(t, storeOn(t, addr, p)).b
 			if err := other.Prepare(t.Context()); err != nil {
 				t.Fatal(err)
@@ -168,7 +169,7 @@ func TestALockCostsSoManyRequests(t *testing.T) {
 	})
 }
 
-// Many processes come at once for one name. What each costs does not grow with how many they are.
+// Many processes claim one name at once. What each costs does not grow with their number.
 func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	addr, o := testserver.SharedS3(t), apart()
 	counts := &recordtest.Counts{}

@@ -13,18 +13,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A fake is a server that answers for single objects as S3 does, but for what a test has it do wrong: no real one does all of that when
-// it is asked to.
+// A fake is a server that answers requests for single objects as S3 does, except for what a test makes it do wrong. No
+// real server does all of that on demand.
 type fake struct {
-	ignores func(r *http.Request) bool                // it does not heed the condition
-	spoils  func(r *http.Request, answer http.Header) // it changes what is answered
+	ignores func(r *http.Request) bool                // the server ignores the condition
+	spoils  func(r *http.Request, answer http.Header) // it changes the answer
 	answers func(r *http.Request) (code string, status int)
-	rules   string                       // of the bucket
+	rules   string                       // lifecycle rules of the bucket
 	written func(at time.Time) time.Time // Last-Modified
 
 	mu      sync.Mutex
 	objects map[string]*kept
-	asked   map[string]int // by the method and the key
+	asked   map[string]int // by method and key
 }
 
 type kept struct {
@@ -33,7 +33,7 @@ type kept struct {
 	at   time.Time
 }
 
-// start starts it, and returns where it is.
+// start starts the server and returns its address.
 func (f *fake) start(t *testing.T) string {
 	t.Helper()
 	f.objects, f.asked = map[string]*kept{}, map[string]int{}

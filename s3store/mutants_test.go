@@ -7,10 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The backend with one thing wrong fails a test. What it shares with others is tried in package object as well.
+// A backend with one thing wrong fails a test. The part that it shares with other backends is tried in package object
+// as well.
 func TestTheTestsCatchEachMutantOfS3(t *testing.T) {
 	t.Parallel()
-	testserver.SharedS3(t) // and theirs
+	testserver.SharedS3(t) // the tests under mutation use it, too
 	const (
 		suite   = "TestBackend/promise/"
 		unfit   = "TestAServerThatIsUnfitIsRefused"

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// withUsers is a server with a user who has the rights that the package comment lists, and one who has none.
+// withUsers is a server with two users: one has the rights that the package comment lists, the other has none.
 func withUsers(t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile("s3store.go")
@@ -73,11 +73,11 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 		t.Errorf("upgrade: %+v, %v", r, err)
 	}
 	up.NewID = store.Process{}.NewID()
-	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // a session of its own
+	if r := a.Renew(t.Context(), []store.Hold{up})[0]; r.Err != nil { // it has a session of its own
 		t.Error(r.Err)
 	}
 	a.b.Retention = time.Millisecond
-	for _, err := range a.b.List(t.Context(), time.Millisecond) { // a sweep
+	for _, err := range a.b.List(t.Context(), time.Millisecond) { // this is what a sweep does
 		if err != nil {
 			t.Error(err)
 		}
@@ -124,7 +124,7 @@ func TestAMissingBucketIsReported(t *testing.T) {
 }
 
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
-	s := closing(t, storeOn(t, "127.0.0.1:1", nil)) // nobody is there
+	s := closing(t, storeOn(t, "127.0.0.1:1", nil)) // nothing listens there
 	ok := storetest.Mutex(me, "a")
 	for what, spoil := range map[string]func(*store.Claim){
 		"no name":     func(c *store.Claim) { c.Name = "" },

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
-// clientAs is a client of the server as a user, closed with the test.
+// clientAs is a client of the server as a user. The test closes it at its end.
 func clientAs(t testing.TB, addr, access, secret string) *s3.Client {
 	t.Helper()
 	c, err := clientOf(t.Context(), &location{bucket: testserver.S3Bucket, region: testserver.S3Region, endpoint: "http://" + addr, pathStyle: true}, nil)
@@ -48,7 +48,7 @@ func storeOn(t testing.TB, addr string, o *Options) *Store {
 	return s
 }
 
-// apart is a prefix that nobody else uses.
+// apart is a prefix that no other test uses.
 func apart() *Options { return &Options{Prefix: "test-" + store.NewProcess().String()} }
 
 func closing(t testing.TB, s *Store) *Store {

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted. What the trial finds
-// besides is tested in package objecttest.
+// A server that would grant a lock twice, or that would delete or keep what it must not, is refused before anything is
+// granted. Package objecttest tests what else the trial finds.
 func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 	}
 }
 
-// It is used, and the check says what that costs.
+// The server is used, and the check reports what that costs.
 func TestAServerWithoutTimesIsUsed(t *testing.T) {
 	t.Parallel()
 	for what, spoils := range map[string]func(*http.Request, http.Header){
@@ -79,7 +79,7 @@ func TestAServerWithoutTimesIsUsed(t *testing.T) {
 	}
 }
 
-// A real one that is slow to answer is not taken for one with two clocks, and what was tried is gone.
+// A real server that answers slowly is not taken for one with two clocks, and the objects of the trial are deleted.
 func TestATrialLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := &fake{}
@@ -116,7 +116,8 @@ func TestABucketWithVersioningIsRefused(t *testing.T) {
 	}
 }
 
-// S3 answers 409 to a conditional write while another is under way: it was not done, and says nothing of what is there.
+// S3 answers 409 to a conditional write while another is under way. The write was not done, and the answer says nothing
+// of the current object.
 func TestAConflictingWriteIsNotDoneAndNoLoss(t *testing.T) {
 	t.Parallel()
 	beside := false
@@ -150,7 +151,7 @@ func TestAConflictingWriteIsNotDoneAndNoLoss(t *testing.T) {
 	}
 }
 
-// The SDK sends what fails again, and a write that was done would be refused by itself.
+// The SDK repeats failed requests. A write that was done would then be refused because of itself.
 func TestEachRequestIsSentOnce(t *testing.T) {
 	t.Parallel()
 	fails := false
@@ -180,7 +181,7 @@ func TestEachRequestIsSentOnce(t *testing.T) {
 	}
 }
 
-// A rule that deletes what is below the prefix is found by the check, if the trial has not met it.
+// A rule that deletes what is below the prefix is found by the check, even if the trial has not met it.
 func TestTheCheckReadsTheRules(t *testing.T) {
 	at := func(s string) *string { return &s }
 	expires := &types.LifecycleExpiration{}

@@ -39,7 +39,7 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-// sweeping looks for what can be deleted all the time, and keeps nothing for long.
+// sweeping makes the backend look all the time for nodes to delete, and keep unused ones only briefly.
 func sweeping(b *backend) *backend {
 	b.retention, b.inUse = 500*time.Millisecond, 500*time.Millisecond
 	b.tasks.Go(func() {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// Whoever deletes the node of a record, which somebody may hold, lets nobody else in: the name is refused, and the error says what
-// to do. Its holder goes on.
+// If the node of a record that may be held is deleted by hand, nothing else is granted the name. Claims are refused
+// with an error that says what to do, and the holder keeps its lease.
 func TestADeletedRecordIsNotRecreated(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -23,7 +23,7 @@ func TestADeletedRecordIsNotRecreated(t *testing.T) {
 		s.backend.retention, s.backend.inUse = time.Millisecond, time.Millisecond
 	}
 	hold := mustHold(t, a, mutex("a"))
-	mustHold(t, b, storetest.Mutex(store.NewProcess(), "warm")) // it has all that it needs
+	mustHold(t, b, storetest.Mutex(store.NewProcess(), "warm")) // it has all the nodes that it needs
 	c := connOf(t, addr)
 	node, known := b.backend.nameNode("a"), b.backend.knownNode("a")
 	if err := c.Delete(node, -1); err != nil {
@@ -38,7 +38,7 @@ func TestADeletedRecordIsNotRecreated(t *testing.T) {
 		if there, _, err := c.Exists(node); err != nil || there {
 			t.Errorf("it is there again: %v", err)
 		}
-		until(t, "nobody is to look at it any more", func() bool { // it is far longer than that there
+		until(t, "nobody is to look at it any more", func() bool { // it stays there for far longer than the test
 			if err := sweep(t.Context(), b.backend); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestADeletedRecordIsNotRecreated(t *testing.T) {
 	}
 }
 
-// Nor is it by a note, which can be left where there is no record.
+// A note does not recreate the record either, though it can be left where there is no record.
 func TestANoteDoesNotRecreateADeletedRecord(t *testing.T) {
 	t.Parallel()
 	addr := testserver.SharedZooKeeper(t)
@@ -83,8 +83,8 @@ func TestANoteDoesNotRecreateADeletedRecord(t *testing.T) {
 	}
 }
 
-// A session has ended once both its nodes have gone. Whoever deletes one of them has its owner be told, and lets nobody else in
-// before.
+// A session has ended once both its nodes are gone. If one of them is deleted by hand, its owner is notified, and
+// nothing else is granted before.
 func TestASessionHasEndedOnceBothItsNodesAreGone(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// A counted server is a real one whose version of a node's data can be set, in
-// its snapshot.
+// A counted server is a real one. The version of a node's data can be set in its snapshot.
 type counted struct {
 	*testserver.Server
 	data string
@@ -23,15 +22,15 @@ type counted struct {
 func countedServer(t *testing.T) *counted {
 	t.Helper()
 	data := t.TempDir()
-	// The digest would have to be made anew, too.
+	// With the digest enabled, that would have to be recomputed, too.
 	return &counted{testserver.ZooKeeper(t, "dataDir="+data, "digest.enabled=false"), data}
 }
 
-// set stops the server, has the node be at a version, and starts it again.
+// set stops the server, sets the version of the node, and starts it again.
 func (c *counted) set(t *testing.T, node string, version int32) {
 	t.Helper()
 	c.Kill()
-	c.Restart() // which writes a snapshot of all that it has
+	c.Restart() // a restart writes a snapshot of everything
 	c.Kill()
 	all, err := filepath.Glob(filepath.Join(c.data, "version-2", "snapshot.*"))
 	if err != nil || len(all) == 0 {
@@ -47,8 +46,8 @@ func (c *counted) set(t *testing.T, node string, version int32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A record is the path, the data, the number of its ACL, and what there is to tell
-	// of the node: two transactions and two times are before its version.
+	// A record is the path, the data, the number of its ACL, and the stat of the node: two transactions and two times
+	// come before its version.
 	path := binary.BigEndian.AppendUint32(nil, uint32(len(node)))
 	path = append(path, node...)
 	at := bytes.Index(b, path)
@@ -61,7 +60,7 @@ func (c *counted) set(t *testing.T, node string, version int32) {
 	}
 	at += 4 + 8 + 4*8
 	binary.BigEndian.PutUint32(b[at:], uint32(version))
-	// At the end are a checksum of all before it, and a path.
+	// The end is a checksum of everything before it, and a path.
 	const end = 8 + 4 + 1
 	if !bytes.HasSuffix(b, []byte{0, 0, 0, 1, '/'}) {
 		t.Fatalf("the snapshot ends with %x", b[len(b)-end:])

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 )
 
-// Many processes come at once for one name. What each costs the server does not grow with how many
-// they are.
+// Many processes claim one name at once. What each costs the server does not grow with their number.
 func TestACrowdCostsFewRequestsALock(t *testing.T) {
 	addr, o, counts := testserver.SharedZooKeeper(t), apart(), &recordtest.Counts{}
 	path := []byte(o.Path + "/")

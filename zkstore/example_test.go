@@ -48,5 +48,5 @@ func ExampleParseURL() {
 	// Output: [10.0.0.1:2181 10.0.0.2:2181] /team/locks true
 }
 
-// exampleServer is a ZooKeeper of the tests' own.
+// exampleServer is a ZooKeeper server that the tests start.
 func exampleServer() (addr string, stop func()) { return testserver.ExampleZooKeeper() }

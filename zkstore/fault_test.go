@@ -36,14 +36,13 @@ func lockerOf(t *testing.T, ttl time.Duration, s *Store) *holdfast.Locker {
 	return l
 }
 
-// A hold lasts, and waiters get in, whatever happens to one member of three: it
-// is killed, stops for longer than an election, or cannot be reached any more; be it
-// the leader, or the one that the holder is connected to.
+// A hold lasts, and waiters are admitted, whatever happens to one member of three. It is killed, stops for longer than
+// an election, or becomes unreachable; it may be the leader, or the one that the holder is connected to.
 func TestALostMemberIsSurvived(t *testing.T) {
 	t.Parallel()
 	members := testserver.ZooKeeperEnsemble(t, 3)
 	leader := testserver.ZooKeeperLeader(t, members)
-	members[0], members[leader] = members[leader], members[0] // whom the holder is connected to first
+	members[0], members[leader] = members[leader], members[0] // the holder connects to this one first
 	var links []*testserver.Link
 	var addrs []string
 	for _, m := range members {
@@ -99,8 +98,8 @@ func TestALostMemberIsSurvived(t *testing.T) {
 	withoutTheOthers(t, members)
 }
 
-// withoutTheOthers ends the ensemble: all but one member freeze. What counts from a write
-// that was answered is lost in time, though that one goes on answering reads.
+// withoutTheOthers ends the ensemble: all but one member freeze. A hold that counts from an answered write is lost in
+// time, though the remaining member still answers reads.
 func withoutTheOthers(t *testing.T, members []*testserver.Server) {
 	alone := (testserver.ZooKeeperLeader(t, members) + 1) % len(members)
 	s := closing(t, storeOn(t, apart(), members[alone].Addr))
@@ -110,7 +109,7 @@ func withoutTheOthers(t *testing.T, members []*testserver.Server) {
 	until(t, "there is a quorum again", func() bool {
 		a, err := s.Ask(t.Context(), c)
 		hold = store.Hold{Name: c.Name, ID: c.ID, Token: a.Token, TTL: c.TTL}
-		if errors.Is(err, store.ErrLost) { // its session has ended before it was answered
+		if errors.Is(err, store.ErrLost) { // its session had ended before the answer
 			c.ID = me.NewID()
 		}
 		return err == nil && a.Granted
@@ -138,8 +137,8 @@ func thaw(s *testserver.Server, _ *testserver.Link)    { s.Thaw() }
 func kill(s *testserver.Server, _ *testserver.Link)    { s.Kill() }
 func restart(s *testserver.Server, _ *testserver.Link) { s.Restart() }
 
-// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If
-// it cannot, that is told, and is the end of its goroutine.
+// lockWhenItCan takes the name however long there is no leader, or the machine stalls. If it cannot, it fails the test
+// and ends its goroutine.
 func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name string) *holdfast.Lease {
 	for {
 		lease, err := l.Mutex(name).Lock(ctx)
@@ -153,8 +152,8 @@ func lockWhenItCan(t *testing.T, ctx context.Context, l *holdfast.Locker, name s
 	}
 }
 
-// released gives the hold back. While there is no leader that may not be answered; it
-// is done all the same, soon after there is one.
+// released gives the hold back. While there is no leader that may get no answer. It is done all the same, soon after
+// there is a leader.
 func released(t *testing.T, l *holdfast.Lease) {
 	t.Helper()
 	if err := l.Release(); err != nil && !errors.Is(err, holdfast.ErrUnavailable) {
@@ -162,7 +161,7 @@ func released(t *testing.T, l *holdfast.Lease) {
 	}
 }
 
-// connectedTo is the member that a session of the store's is connected to.
+// connectedTo is the member that a session of the store is connected to.
 func connectedTo(s *Store) string {
 	s.backend.mu.Lock()
 	defer s.backend.mu.Unlock()
@@ -172,7 +171,7 @@ func connectedTo(s *Store) string {
 	return ""
 }
 
-// waitsFor returns when somebody waits for the name.
+// waitsFor returns once a waiter is in the queue of the name.
 func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	t.Helper()
 	until(t, "somebody waits for "+name, func() bool {
@@ -182,8 +181,8 @@ func waitsFor(t *testing.T, l *holdfast.Locker, name string) {
 	})
 }
 
-// A holder that is cut off is told in time: before another is in. So is one whose
-// link goes silent without being cut.
+// A holder that is cut off loses its lease before another is granted the name. So does one whose link falls silent
+// without being cut.
 func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(*testserver.Link){"cut": (*testserver.Link).Cut, "silent": (*testserver.Link).Hush} {
@@ -191,7 +190,7 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 			t.Parallel()
 			addr, o := testserver.SharedZooKeeper(t), apart()
 			link := testserver.NewLink(t, addr)
-			far, near := lockerOf(t, 3*time.Second, storeOn(t, o, link.Addr())), lockerOf(t, time.Minute, storeOn(t, o, addr)) // the next keeps it until it gives it back
+			far, near := lockerOf(t, 3*time.Second, storeOn(t, o, link.Addr())), lockerOf(t, time.Minute, storeOn(t, o, addr)) // the next holder keeps the name until it gives it back
 			lease := lockWhenItCan(t, t.Context(), far, "a")
 			strike(link)
 			next := lockWhenItCan(t, t.Context(), near, "a")
@@ -207,7 +206,7 @@ func TestACutOffHolderLosesBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// A connection that breaks and comes back keeps holds, places and watches.
+// A connection that breaks and comes back keeps holds, queue positions and watches.
 func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -242,8 +241,8 @@ func TestABrokenConnectionKeepsHoldsAndPositions(t *testing.T) {
 	}
 }
 
-// Many ask while the server stands still, and give up. Their names are free before long, whatever slips in later, though their process
-// goes on holding something.
+// Many claims are asked for while the server stands still, and are given up. Their names are soon free, whatever
+// arrives later, though their process still holds another lock.
 func TestLateAsksAreRemoved(t *testing.T) {
 	t.Parallel()
 	s := testserver.ZooKeeper(t)
@@ -292,8 +291,8 @@ func TestLateAsksAreRemoved(t *testing.T) {
 	})
 }
 
-// A release that was not answered is done as soon as it can be: the hold does not go on
-// for the rest of its TTL in a process that lives.
+// A release that was not answered is done as soon as it can be. The hold must not last for the rest of its TTL in a
+// process that lives.
 func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -305,7 +304,7 @@ func TestAnUnansweredReleaseIsStillDone(t *testing.T) {
 		t.Fatalf("release on a silent link: %v, want it indeterminate", err)
 	}
 	if mustAsk(t, other, mutexTry("a")).Granted {
-		t.Fatal("it was done") // this would show nothing
+		t.Fatal("it was done") // the test would show nothing
 	}
 	link.Cut()
 	link.Mend()
@@ -318,20 +317,18 @@ func mutexTry(name string) store.Claim {
 	return c
 }
 
-// A member that takes connections and says nothing is not waited for as long as the
-// driver would: several times the TTL.
+// The driver would wait several TTLs for a member that accepts connections and does not answer. We do not wait as long.
 func TestAHungMemberIsSkipped(t *testing.T) {
 	t.Parallel()
 	s, in, used, other := onTwoLinks(t)
 	other.Hush()
-	used.Cut() // to the other, which hangs, and back
+	used.Cut() // to the other link, which hangs, and back
 	used.Mend()
 	renewedAgain(t, s, in)
 	other.Mend()
 }
 
-// onTwoLinks is a store that comes to its server by two links, and a session of it that lasts
-// for sixteen seconds.
+// onTwoLinks is a store that reaches its server by two links, and one of its sessions, which lasts for sixteen seconds.
 func onTwoLinks(t *testing.T) (s *Store, in session.ID, used, other *testserver.Link) {
 	addr := testserver.SharedZooKeeper(t)
 	used, other = testserver.NewLink(t, addr), testserver.NewLink(t, addr)
@@ -345,8 +342,8 @@ func onTwoLinks(t *testing.T) (s *Store, in session.ID, used, other *testserver.
 	return s, s.Sessions()[0], used, other
 }
 
-// renewedAgain returns when a renewal that was sent from now on was answered: the session is renewed by another
-// member, or it ends, however patient the test is. What it keeps would be kept in another session.
+// renewedAgain returns once a renewal that was sent from now on was answered. Another member must renew the session, or
+// it ends, however patient the test is: what it keeps would then be kept in another session.
 func renewedAgain(t *testing.T, s *Store, in session.ID) {
 	t.Helper()
 	for now := store.Now(); ; time.Sleep(5 * time.Millisecond) {
@@ -362,7 +359,7 @@ func renewedAgain(t *testing.T, s *Store, in session.ID) {
 	}
 }
 
-// A member that is silent from one moment to the next is left for another in time.
+// A member that suddenly falls silent is left for another in time.
 func TestASilentMemberIsLeftBeforeTheSessionExpires(t *testing.T) {
 	t.Parallel()
 	s, in, used, _ := onTwoLinks(t)
@@ -371,8 +368,8 @@ func TestASilentMemberIsLeftBeforeTheSessionExpires(t *testing.T) {
 	used.Mend()
 }
 
-// A session is shown to be there by a write: a member that the others have left goes on
-// answering reads for a while, and they prove nothing.
+// Only a write proves that a session lives. A member that the others have left answers reads for a while, and those
+// prove nothing.
 func TestASessionIsProvedByAWrite(t *testing.T) {
 	t.Parallel()
 	b := backendOn(t, apart(), testserver.SharedZooKeeper(t))

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// opened is a backend that is closed with the test.
+// opened is a backend that the test closes at its end.
 func opened(t testing.TB, o *Options, servers ...string) *backend {
 	t.Helper()
 	b := backendOn(t, o, servers...)
@@ -50,7 +50,7 @@ func (b *backend) mustSwap(t testing.TB, s *record.Swap) record.Outcome {
 	return out
 }
 
-// mustWrite writes what is there anew, and returns its version.
+// mustWrite overwrites the current record, and returns the new one.
 func (b *backend) mustWrite(t testing.TB, name, data string, idle bool) record.Record {
 	t.Helper()
 	out := b.mustSwap(t, &record.Swap{Name: name, Old: b.mustLoad(t, name), Data: []byte(data), Idle: idle})
@@ -70,8 +70,8 @@ func (b *backend) mustBegin(t testing.TB) session.ID {
 	return id
 }
 
-// What was answered by one member is read from every other at once, though that has not heard of it yet: what is written, and
-// who is there.
+// What one member has answered can be read from every other at once, even from a member that does not know it yet: both
+// written records and live sessions.
 func TestAnAnswerOfOneMemberIsVisibleOnAll(t *testing.T) {
 	t.Parallel()
 	members, ways := testserver.LinkedZooKeepers(t, 3)
@@ -81,7 +81,7 @@ func TestAnAnswerOfOneMemberIsVisibleOnAll(t *testing.T) {
 	from.mustWrite(t, "a", "old", false)
 	b.mustLoad(t, "a")
 	b.mu.Lock()
-	b.clock.heard = store.Now().Add(time.Hour) // it asks for no time, which would be a write
+	b.clock.heard = store.Now().Add(time.Hour) // so that it does not ask for the time, which would be a write
 	b.mu.Unlock()
 	way := ways[late][leader]
 	for _, c := range []struct {
@@ -129,8 +129,8 @@ func TestAnAnswerOfOneMemberIsVisibleOnAll(t *testing.T) {
 	}
 }
 
-// A node that is made again counts its versions from the beginning. What was read before it was deleted is no base for a
-// write, also of a process that has not heard of that.
+// A node that is recreated counts its versions from the beginning. A record that was read before the deletion is no
+// base for a write, even in a process that does not know of the deletion.
 func TestAVersionFromBeforeADeletionIsInvalid(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -152,7 +152,7 @@ func TestAVersionFromBeforeADeletionIsInvalid(t *testing.T) {
 	for i := range 3 {
 		b.mustWrite(t, "a", "new", false)
 		for _, old := range olds {
-			late := opened(t, o, addr) // it knows what late knows
+			late := opened(t, o, addr) // it knows what the late process knows
 			late.mustConnect(t).epoch = before
 			if out := late.mustSwap(t, &record.Swap{Name: "a", Old: old, Data: []byte("late")}); out.Done {
 				t.Errorf("after write %d a swap is done on version %q", i, old.Version)
@@ -161,7 +161,7 @@ func TestAVersionFromBeforeADeletionIsInvalid(t *testing.T) {
 	}
 }
 
-// Nor is what was read before all was deleted, by whoever.
+// The same holds for a record read before everything was deleted, by whatever process.
 func TestAVersionFromBeforeAllWasDeletedIsInvalid(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -192,7 +192,7 @@ func TestAVersionFromBeforeAllWasDeletedIsInvalid(t *testing.T) {
 	})
 }
 
-// A record that has just become idle stays, though it is time to look at it.
+// A record that has just become idle stays, though it is due to be checked.
 func TestANewlyIdleRecordStays(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
@@ -213,8 +213,8 @@ func TestANewlyIdleRecordStays(t *testing.T) {
 	}
 }
 
-// Notes are in the order in which they came, from whichever process, and though the names of their nodes have no number of
-// the server's.
+// Notes are in the order in which they arrived, whichever process left them, though the server does not number their
+// nodes.
 func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -240,7 +240,7 @@ func TestNotesAreInTheOrderInWhichTheyCame(t *testing.T) {
 	}
 }
 
-// Who listens goes over to the connection that is made then, and says that something may have been missed.
+// A listener moves to the connection that follows, and reports that notifications may have been missed.
 func TestAListenerResumesOnANewConnection(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
@@ -255,7 +255,8 @@ func TestAListenerResumesOnANewConnection(t *testing.T) {
 	}
 }
 
-// Who listens has a mailbox as long as its session: when that has ended, all are told to look, and then to be told again.
+// The mailbox of a listener lives as long as its session. Once that has ended, the listener is told to poll, and gets
+// notifications again after that.
 func TestAListenerPollsOnceItsSessionHasEnded(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -267,7 +268,7 @@ func TestAListenerPollsOnceItsSessionHasEnded(t *testing.T) {
 	}
 	hears := func(want record.Notification) {
 		t.Helper()
-		for late := time.After(patience); ; { // what it has heard may come twice
+		for late := time.After(patience); ; { // a notification may come twice
 			select {
 			case n := <-heard:
 				if n == want {
@@ -289,7 +290,7 @@ func TestAListenerPollsOnceItsSessionHasEnded(t *testing.T) {
 	}
 }
 
-// However late an answer is, the server's clock is not taken to be ahead of what it showed.
+// However late an answer is, our estimate of the server's clock is not ahead of what it showed.
 func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 	t.Parallel()
 	server := testserver.ZooKeeper(t)
@@ -312,13 +313,13 @@ func TestTheServersClockIsNotTakenToBeAhead(t *testing.T) {
 		}
 		looked := time.Now().UnixMicro()
 		now, latest := b.now()
-		if after := time.Now().UnixMicro(); now > after || latest < looked { // it is of this machine
+		if after := time.Now().UnixMicro(); now > after || latest < looked { // the clock is that of this machine
 			t.Errorf("it is taken to be at most %d µs ahead, and at least %d", latest-looked, now-after)
 		}
 	}
 }
 
-// Who knows that its swap would be refused sends none: not even one that would be done.
+// A claimant that knows that its swap would be refused does not send it, not even if it would be done.
 func TestANoteOfALostSwapIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
@@ -333,7 +334,7 @@ func TestANoteOfALostSwapIsLeftAlone(t *testing.T) {
 	}
 }
 
-// To delete them one by one would be as many requests.
+// Deleting them one by one would take as many requests.
 func TestOldNotificationsAreDeletedWhenTheyAreMany(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -359,13 +360,13 @@ func TestOldNotificationsAreDeletedWhenTheyAreMany(t *testing.T) {
 	}
 }
 
-// Letters that a process had not read when it died are thrown away, and those of one that is there are not.
+// Notifications that a process had not read when it died are deleted, and those of a live process are not.
 func TestNotificationsOfDeadProcessesAreDeleted(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	b, c := opened(t, o, addr), connOf(t, addr)
 	dead, lives := store.NewProcess(), store.NewProcess()
-	b.mustLoad(t, "a") // the path is there
+	b.mustLoad(t, "a") // this makes the path
 	for _, p := range []store.Process{dead, lives} {
 		for _, node := range []string{b.mailbox(p), b.mailbox(p) + "/lx", b.mailbox(p) + here} {
 			if p == dead && strings.HasSuffix(node, here) {

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// A fault is what an ask meets whose connection falls silent and is reset then.
+// A fault is what happens to an ask: its connection falls silent and is then reset.
 type fault struct {
-	waits  bool // somebody else holds the name: it leaves a note
-	itself bool // it does not arrive; else its answer does not
+	waits  bool // the name is held: the ask leaves a note
+	itself bool // the ask does not arrive; else its answer does not
 }
 
-// eachFault runs f for each fault, on a store with a hold and a waiter beside, whose sessions go on, so that nothing ends with
-// them. It checks that the hold is there still.
+// eachFault runs f for each fault, on a store that also has a hold and a waiter. Their sessions live on, so nothing
+// ends with a session. It checks that the hold is still there.
 func eachFault(t *testing.T, f func(t *testing.T, at fault, s *Store, r *replay, other *Store)) {
 	t.Helper()
 	addr := testserver.SharedZooKeeper(t)
@@ -31,7 +31,7 @@ func eachFault(t *testing.T, f func(t *testing.T, at fault, s *Store, r *replay,
 			if mustAsk(t, s, mutex("warm")).Granted {
 				t.Fatal("two hold it")
 			}
-			if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil { // it asks for what it knows
+			if err := s.Release(t.Context(), mustHold(t, s, mutex("a"))); err != nil { // so that the store knows the record
 				t.Fatal(err)
 			}
 			f(t, at, s, r, other)
@@ -42,12 +42,12 @@ func eachFault(t *testing.T, f func(t *testing.T, at fault, s *Store, r *replay,
 	}
 }
 
-// meets asks for the claim, which is not answered.
+// meets asks for the claim, and gets no answer.
 func (at fault) meets(t *testing.T, s *Store, r *replay, c store.Claim) {
 	t.Helper()
 	path := s.backend.nameNode(c.Name)
 	if at.waits {
-		path += "/" // of its note
+		path += "/" // the path of its note
 	}
 	err := r.unanswered(t, &loss{of: path, itself: at.itself}, func() error {
 		_, err := s.Ask(t.Context(), c)
@@ -64,8 +64,8 @@ func isEmpty(t *testing.T, s *Store, name string) {
 	until(t, "nothing of it is there: "+name, func() bool { return len(entriesOf(t, s, name).Entries) == 0 })
 }
 
-// An ask that was not answered can arrive at any time, also behind its withdrawal, and more than once. It is not done then, though
-// its session goes on with other claims of its process.
+// An ask that was not answered can arrive at any time, even after its withdrawal, and more than once. It is not done
+// then, though its session lives on with other claims of its process.
 func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
@@ -91,7 +91,8 @@ func TestAnAskThatArrivesAfterItsWithdrawalIsNotDone(t *testing.T) {
 	})
 }
 
-// Asked for again, it is in the queue once, whatever arrived of it before, and what arrives of it later; and given back it is gone.
+// If it is asked for again, it is in the queue once, whatever arrived of it before or arrives later. Once released, it
+// is gone.
 func TestARepeatedAskIsInTheQueueOnce(t *testing.T) {
 	t.Parallel()
 	eachFault(t, func(t *testing.T, at fault, s *Store, r *replay, other *Store) {
@@ -136,7 +137,7 @@ func TestARepeatedAskIsInTheQueueOnce(t *testing.T) {
 	})
 }
 
-// A hold goes on under another id. The late ask for the old one does it no harm, and adds nothing.
+// A hold goes on under another id. The late ask for the old id neither harms it nor adds anything.
 func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	t.Parallel()
 	s, r := replayOn(t, apart(), testserver.SharedZooKeeper(t))
@@ -167,7 +168,7 @@ func TestALateAskDoesNotHarmAnAdoptedHold(t *testing.T) {
 	isEmpty(t, s, "a")
 }
 
-// A session can end while a claim is asked for in it: what was granted then is nobody's, and goes.
+// A session can end while a claim is asked for in it. A claim granted then belongs to nobody, and is removed.
 func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -194,7 +195,7 @@ func TestAnAskWhoseSessionEndedMeanwhileLeavesNothing(t *testing.T) {
 	isEmpty(t, other, "kept")
 }
 
-// So can it while it waits: it is lost, and is granted nothing that the next session keeps.
+// A session can also end while its claim waits. The claim is lost, and is granted nothing that the next session keeps.
 func TestAWaiterWhoseSessionEndedIsLost(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()

@@ -20,14 +20,14 @@ func TestFaults(t *testing.T) {
 	}})
 }
 
-// The process of a holder is killed: the name is free within its TTL and a
-// second, though the server ends sessions every two seconds, as it does by default.
+// The process of a holder is killed: the name is free within the holder's TTL plus a second, though the server ends
+// sessions only every two seconds, as it does by default.
 func TestACrashedHolderIsGoneWithinTheTTLAndASecond(t *testing.T) {
 	t.Parallel()
 	storetest.Killed(t, storetest.Killable{
 		At: func(t *testing.T) string {
 			addr := testserver.ZooKeeper(t, "tickTime=2000", "minSessionTimeout=4000").Addr
-			// The least that the server grants is enough, though it is more than is asked for.
+			// The shortest session that the server grants is enough, though it is longer than requested.
 			b := opened(t, nil, addr)
 			until(t, "the least is granted", func() bool {
 				_, err := b.Begin(t.Context(), session.NewID(), 4*time.Second)

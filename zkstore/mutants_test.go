@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The backend with one thing wrong fails a test. What every backend promises comes out in
-// recordtest, and what every store promises in storetest.
+// A backend with one thing wrong fails a test. Promises of every backend are tested in recordtest, those of every store
+// in storetest.
 func TestTheTestsCatchEachMutantOfZooKeeper(t *testing.T) {
 	t.Parallel()
-	testserver.SharedZooKeeper(t) // and theirs
+	testserver.SharedZooKeeper(t) // the tests under mutation use it, too
 	const (
 		granted   = "TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo"
 		atDefault = "TestACrashedHolderIsGoneWithinTheTTLAndASecond"

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/storetest"
 )
 
-// says is what a server answers to one of its four letter words.
+// says is the answer of a server to one of its four-letter words.
 func says(t *testing.T, addr, word string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -38,7 +38,7 @@ func says(t *testing.T, addr, word string) string {
 	return string(b)
 }
 
-// Rights that ZooKeeper does not know leave nothing half made.
+// An ACL that ZooKeeper does not know leaves nothing half made.
 func TestAWrongACLLeavesNothing(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -52,7 +52,8 @@ func TestAWrongACLLeavesNothing(t *testing.T) {
 	}
 }
 
-// When all was deleted another connection is made; what is under way on the old one is answered all the same.
+// After everything was deleted the backend opens another connection. Calls in flight on the old one are answered all
+// the same.
 func TestCallsInFlightAreAnsweredAfterADeletionOfAll(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
@@ -82,8 +83,8 @@ func TestCallsInFlightAreAnsweredAfterADeletionOfAll(t *testing.T) {
 	<-d.ended
 }
 
-// Who deletes all that is there ends all holds; their owners are told, and the next
-// gets in, with a larger token as it is the same ZooKeeper.
+// Deleting everything ends all holds. Their owners are notified, and the next claim is granted, with a larger token as
+// it is the same ZooKeeper.
 func TestAWipeIsReportedAndTheNextIsGranted(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -108,7 +109,7 @@ func TestAWipeIsReportedAndTheNextIsGranted(t *testing.T) {
 	}
 }
 
-// wipe deletes a node and all below it. An empty one may be tidied up meanwhile.
+// wipe deletes a node and all below it. An empty node may be cleaned up meanwhile.
 func wipe(t *testing.T, c *zk.Conn, path string) {
 	t.Helper()
 	children, _, err := c.Children(path)
@@ -123,12 +124,12 @@ func wipe(t *testing.T, c *zk.Conn, path string) {
 	}
 }
 
-// What is not of holdfast, of a newer one or of an older one, is told and left alone.
+// A node that is not of holdfast, or of a newer or an older version, is reported and left alone.
 func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
 	s := closing(t, storeOn(t, o, addr))
-	mustHold(t, s, mutex("a")) // so that the path is there
+	mustHold(t, s, mutex("a")) // this makes the path
 	c := connOf(t, addr)
 	for name, x := range map[string]struct {
 		data, child string
@@ -161,7 +162,7 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: left is %q at version %d, %v; want what was there", name, data, stat.Version, err)
 		}
 	}
-	// All are listed, each that cannot be read as an error with its name.
+	// All are listed. A record that cannot be read is an error with its name.
 	listed := 0
 	for st, err := range s.List(t.Context(), "") {
 		listed++
@@ -174,8 +175,8 @@ func TestForeignAndNewerNodesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A server forgets with a connection what it watches. Who waits watches anew, and hears of what
-// happened meanwhile: of a grant by its letter, which is there still, and of a session that has ended.
+// A server forgets its watches with a connection. A waiter watches again, and learns what happened meanwhile: of a
+// grant by its notification, which is still there, and of a session that has ended.
 func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
@@ -188,7 +189,7 @@ func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 		}
 		hold := mustHold(t, other, mutex("a"))
 		c := mutex("a")
-		c.TTL, c.PositionTTL = 30*time.Second, store.MaxPositionTTL // its session lasts
+		c.TTL, c.PositionTTL = 30*time.Second, store.MaxPositionTTL // long enough for its session to live
 		if mustAsk(t, s, c).Granted {
 			t.Fatal("two hold it")
 		}
@@ -213,7 +214,7 @@ func TestAWaiterLearnsWhatHappenedWhileItWasCutOff(t *testing.T) {
 	}
 }
 
-// watches is how many nodes below somebody watches.
+// watches is the number of watched nodes below a path.
 func watches(t *testing.T, s *Store, below string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(says(t, s.backend.servers[0], "wchp")) {
@@ -224,7 +225,7 @@ func watches(t *testing.T, s *Store, below string) (n int) {
 	return n
 }
 
-// Who waits watches the session of the one ahead, and no other node.
+// A waiter watches the session of the entry ahead, and no other node.
 func TestAWaiterWatchesOnlyTheBlockingEntry(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -239,13 +240,13 @@ func TestAWaiterWatchesOnlyTheBlockingEntry(t *testing.T) {
 		mustAsk(t, s, storetest.Mutex(p, "a"))
 	}
 	until(t, "each is watched by the next", func() bool { return watches(t, first, "/s/") == waiting })
-	if n := watches(t, first, "/"); n != waiting { // the server does not tell who watches children
+	if n := watches(t, first, "/"); n != waiting { // the server does not report watches on children
 		t.Errorf("%d nodes are watched, want %d", n, waiting)
 	}
 }
 
-// What nobody has used for its time is deleted with all that is left of it, and what is in use stays, and is looked at
-// later; a name that is made again goes on with larger tokens.
+// A name that was not used for its retention time is deleted with everything that is left of it. A name in use stays,
+// and is checked later. A name that is recreated continues with larger tokens.
 func TestAnUnusedNameIsDeletedAndCanBeRecreated(t *testing.T) {
 	t.Parallel()
 	addr, o := testserver.SharedZooKeeper(t), apart()
@@ -280,7 +281,7 @@ func TestAnUnusedNameIsDeletedAndCanBeRecreated(t *testing.T) {
 			t.Fatal(err)
 		}
 		dates := names("/i")
-		return len(dates) == 1 && dates[0] > fmt.Sprintf("%013d", now/1000+inUse.Milliseconds()/2) // empty ones are tidied up
+		return len(dates) == 1 && dates[0] > fmt.Sprintf("%013d", now/1000+inUse.Milliseconds()/2) // empty nodes are cleaned up
 	})
 	if r := s.Renew(t.Context(), []store.Hold{used})[0]; r.Err != nil {
 		t.Error(r.Err)
@@ -290,7 +291,8 @@ func TestAnUnusedNameIsDeletedAndCanBeRecreated(t *testing.T) {
 	}
 }
 
-// -1 is no version for ZooKeeper, but whatever is there. A record is not written on it, however often it is written.
+// For ZooKeeper -1 is not a version but matches any. No record is written with that version, however often it is
+// written.
 func TestAReservedVersionIsSkipped(t *testing.T) {
 	t.Parallel()
 	server := countedServer(t)
@@ -340,7 +342,7 @@ func TestAReservedVersionIsSkipped(t *testing.T) {
 	}
 }
 
-// Nor is an epoch of it: each swap would be done in that, also one on what was read before a deletion.
+// No epoch has that version either: each swap would be done in it, even one on a record read before a deletion.
 func TestAReservedEpochIsSkipped(t *testing.T) {
 	t.Parallel()
 	server, o := countedServer(t), apart()
@@ -376,8 +378,8 @@ func TestAReservedEpochIsSkipped(t *testing.T) {
 	}
 }
 
-// A name can be deleted between a swap that is refused and the join that follows: the note is left all the same, below a
-// node that is no record.
+// A name can be deleted between a refused swap and the join that follows. The note is left all the same, below a node
+// that is no record.
 func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {
 	t.Parallel()
 	b := opened(t, apart(), testserver.SharedZooKeeper(t))
@@ -405,7 +407,7 @@ func TestANoteOfANameThatWasDeletedMeanwhileIsLeft(t *testing.T) {
 	}
 }
 
-// A session that nobody renews ends, though its process lives and its connection breaks: neither pings nor a new
+// A session that is not renewed ends, though its process lives and its connection breaks: neither pings nor a new
 // connection renew it.
 func TestAnUnrenewedSessionEndsEvenIfItsConnectionBreaks(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// A replay keeps the transactions on names that a store sends, so that they can arrive once more. It can have one of them
-// meet silence, and reset its connection then.
+// A replay keeps the transactions on names that a store sends, so that they can arrive once more. It can silence the
+// connection of one of them and then reset it.
 type replay struct {
 	mu    sync.Mutex
 	conns []*replayed // the newest last
@@ -22,33 +22,34 @@ type replay struct {
 	loss  *loss
 }
 
-// A loss is what one transaction meets: it does not arrive, or its answer does not. Then its connection is silent.
+// A loss is the fault of one transaction: it does not arrive, or its answer does not. From then on its connection is
+// silent.
 type loss struct {
-	of       string // what is in the transaction: a path
+	of       string // a path in the transaction
 	itself   bool
-	arrived  func() // called before the answer is lost, if that is not nil
+	arrived  func() // called before the answer is lost, if not nil
 	met      chan struct{}
 	on       *replayed
 	answerOf uint32
 }
 
-// A sent transaction, of a session of ZooKeeper's.
+// A sent transaction, of a session of ZooKeeper.
 type sent struct {
 	session uint64
 	packet  []byte
 }
 
-// A replayed connection. What is not told otherwise is guarded by replay.mu.
+// A replayed connection. Fields are guarded by replay.mu unless their comment says otherwise.
 type replayed struct {
 	net.Conn
 	of       *replay
 	writing  sync.Mutex
-	messages messages // of the one who reads
+	messages messages // used by the reader
 	session  uint64   // 0: not greeted yet
 	silent   bool
-	gone     chan struct{} // closed when it is
+	gone     chan struct{} // closed when the connection is
 	once     sync.Once
-	awaited  map[uint32]chan struct{} // by the numbers of what was sent once more
+	awaited  map[uint32]chan struct{} // by the numbers of the repeated transactions
 }
 
 func (r *replay) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -63,7 +64,7 @@ func (r *replay) dial(ctx context.Context, network, address string) (net.Conn, e
 	return x, nil
 }
 
-// replayOn is a store whose transactions can be lost, and come again.
+// replayOn is a store whose transactions can be lost, and can arrive again.
 func replayOn(t testing.TB, o *Options, addr string) (*Store, *replay) {
 	t.Helper()
 	r, through := &replay{}, *o
@@ -109,7 +110,7 @@ func (x *replayed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// begins notes the session of a greeting, and what is answered.
+// begins records the session of a greeting, and which requests are answered.
 func (x *replayed) begins(head []byte) {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -140,8 +141,8 @@ func (x *replayed) Close() error {
 	return x.Conn.Close()
 }
 
-// unanswered calls f, and has the next transaction with the path in it meet silence, be it that it does not arrive or that its
-// answer does not; then its connection is reset. It returns what f does.
+// unanswered calls f. The next transaction with the path in it gets no answer: either it does not arrive, or its answer
+// does not. Then the connection is reset. It returns the result of f.
 func (r *replay) unanswered(t testing.TB, l *loss, f func() error) error {
 	t.Helper()
 	l.met = make(chan struct{})
@@ -165,8 +166,8 @@ func (r *replay) unanswered(t testing.TB, l *loss, f func() error) error {
 	return <-failed
 }
 
-// again has all that was sent so far arrive once more, in its session, in its order, and returns when all was answered. It must be
-// that some of it is of a session that goes on.
+// again makes everything that was sent so far arrive once more, in its session and in order. It returns once all was
+// answered. At least one of the sessions must still live.
 func (r *replay) again(t testing.TB) {
 	t.Helper()
 	r.mu.Lock()
@@ -174,7 +175,7 @@ func (r *replay) again(t testing.TB) {
 	r.mu.Unlock()
 	arrived := 0
 	for i, s := range all {
-		number := 0x7fff0000 + uint32(i) // none of the driver's
+		number := 0x7fff0000 + uint32(i) // a number that the driver does not use
 		packet := bytes.Clone(s.packet)
 		binary.BigEndian.PutUint32(packet[4:], number)
 		answered := make(chan struct{})
@@ -191,7 +192,7 @@ func (r *replay) again(t testing.TB) {
 		_, err := x.Conn.Write(packet)
 		x.writing.Unlock()
 		if err != nil {
-			continue // its session has ended, or lapses
+			continue // its session has ended or expires
 		}
 		select {
 		case <-answered:
@@ -202,11 +203,11 @@ func (r *replay) again(t testing.TB) {
 		}
 	}
 	if arrived == 0 {
-		t.Fatal("nothing has arrived once more") // this would show nothing
+		t.Fatal("nothing has arrived once more") // the test would show nothing
 	}
 }
 
-// withdrawn gives a claim up until that is answered.
+// withdrawn gives a claim up, and repeats that until it is answered.
 func withdrawn(t testing.TB, s *Store, h store.Hold) {
 	t.Helper()
 	until(t, "it is given up", func() bool {

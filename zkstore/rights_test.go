@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/store/session"
 )
 
-// In a path that is its user's alone a store does all of it, makes nothing that others
-// may read, and needs no right above; others are told that they may not.
+// In a path that belongs to its user alone a store works fully, makes nothing that others can read, and needs no right
+// above it. Others get an error that they lack the rights.
 func TestTheRightsOfItsPathSuffice(t *testing.T) {
 	t.Parallel()
 	addr, above := testserver.SharedZooKeeper(t), apart().Path
@@ -68,11 +68,11 @@ func TestTheRightsOfItsPathSuffice(t *testing.T) {
 	}
 }
 
-// nobody may do anything: a right of somebody who is not there.
+// nobody is an ACL that allows nothing: its user does not exist.
 var nobody = zk.DigestACL(zk.PermAll, "nobody", store.NewProcess().String())
 
 func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
-	s := closing(t, storeOn(t, nil, "127.0.0.1:1")) // nobody is there
+	s := closing(t, storeOn(t, nil, "127.0.0.1:1")) // nothing listens there
 	ok := mutex("a")
 	for what, spoil := range map[string]func(*store.Claim){
 		"no name":         func(c *store.Claim) { c.Name = "" },
@@ -107,10 +107,10 @@ func TestBadInputIsAnErrorBeforeAnyIO(t *testing.T) {
 func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 	t.Parallel()
 	s := closing(t, storeOn(t, apart(), testserver.SharedZooKeeper(t)))
-	// The server of the tests grants all that Ask allows.
+	// The test server grants everything that Ask allows.
 	for ttl, want := range map[time.Duration]time.Duration{minTTL - 100*time.Millisecond: minTTL, maxTTL + time.Hour: maxTTL} {
 		var err error
-		until(t, "it is not granted", func() bool { // the driver gives such a short one up before long
+		until(t, "it is not granted", func() bool { // the driver soon gives up such a short session
 			_, err = s.backend.Begin(t.Context(), session.NewID(), ttl)
 			return err == nil || store.Definite(err)
 		})
@@ -125,7 +125,7 @@ func TestATTLThatTheServerDoesNotGrantIsAnErrorThatSaysSo(t *testing.T) {
 		c := mutex(ttl.String())
 		c.TTL, c.PositionTTL = ttl, time.Second
 		var a store.Answer
-		until(t, "it is answered", func() bool { // a short session is over when the machine stalls
+		until(t, "it is answered", func() bool { // a short session ends if the machine stalls
 			var err error
 			a, err = s.Ask(t.Context(), c)
 			if errors.Is(err, store.ErrLost) {

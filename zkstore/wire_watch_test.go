@@ -6,8 +6,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Each event wakes those that it is for, once; a new connection wakes all, as the server has
-// forgotten what it watched.
+// Each event wakes its listeners, once. A new connection wakes all, as the server has forgotten its watches.
 func TestAnEventWakesItsListener(t *testing.T) {
 	t.Parallel()
 	data, children, other := watched{"/a", false}, watched{"/a", true}, watched{"/b", false}
@@ -48,7 +47,8 @@ func TestAnEventWakesItsListener(t *testing.T) {
 	}
 }
 
-// Whoever listens to a connection that has ended, as all data was deleted, would wait for ever: nothing happens on it any more.
+// A listener on a connection that has ended, because all data was deleted, would wait forever: nothing happens on it
+// any more.
 func TestTheEndOfAConnectionWakesAllListeners(t *testing.T) {
 	t.Parallel()
 	w := newWire(nil, 0)

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "12") // most of them wait most of the time
-	startPatience = patience        // a machine may stall
+	startPatience = patience        // the machine may stall
 	goleak.VerifyTestMain(testserver.Main{M: m})
 }
 
@@ -36,7 +36,7 @@ func storeOn(t testing.TB, o *Options, servers ...string) *Store {
 	return s
 }
 
-// apart is a path that nobody else uses.
+// apart is a path that no other test uses.
 func apart() *Options { return &Options{Path: "/test-" + store.NewProcess().String()} }
 
 func closing(t testing.TB, s *Store) *Store {
@@ -44,7 +44,7 @@ func closing(t testing.TB, s *Store) *Store {
 	return s
 }
 
-// connOf is a connection of the driver's, for what a Store does not do.
+// connOf is a connection of the driver, for what a Store does not do.
 func connOf(t testing.TB, addr string) *zk.Conn {
 	t.Helper()
 	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet), zk.WithLogInfo(false))
@@ -67,7 +67,7 @@ var until = testwait.Until
 
 var me = store.NewProcess()
 
-// mutex is a claim of all of a name, to be waited for.
+// mutex is a claim of the whole name, to be waited for.
 func mutex(name string) store.Claim { return storetest.Mutex(me, name) }
 
 var mustAsk, mustHold, entriesOf = storetest.MustAsk, storetest.MustHold, storetest.MustList
@@ -78,8 +78,8 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return patient{storeOn(t, nil, addr)} })
 }
 
-// A patient store bears it that the machine stalls for a while: it has no sessions that end
-// in that time, and does what was not answered again, as an engine does.
+// A patient store tolerates that the machine stalls for a while. It has no sessions that end in that time, and repeats
+// what was not answered, as an engine does.
 type patient struct{ *Store }
 
 func (p patient) Describe() store.Description {
@@ -114,7 +114,7 @@ func (p patient) ReleaseAll(ctx context.Context, holds []store.Hold) []error {
 	return out
 }
 
-// answered calls f until its answer is clear.
+// answered calls f until its answer is definite.
 func answered(ctx context.Context, f func() error) {
 	for {
 		if err := f(); err == nil || store.Definite(err) || ctx.Err() != nil {
@@ -134,7 +134,7 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// endSessions does what ZooKeeper does with sessions that it has not heard of.
+// endSessions does what ZooKeeper does with sessions that were not renewed.
 func endSessions(t testing.TB, s *Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -143,11 +143,11 @@ func endSessions(t testing.TB, s *Store) {
 		if o := s.backend.ofOwn(id); o != nil {
 			endSession(t, s.backend.servers[0], o.conn)
 		}
-		until(t, "its backend has heard of that", func() bool { // the first renewal may but hear that its connection has gone
+		until(t, "its backend has heard of that", func() bool { // the first renewal may only notice that its connection is gone
 			_, err := s.backend.Renew(ctx, id)
 			return errors.Is(err, store.ErrLost)
 		})
-		until(t, "the server has ended it", func() bool { // one that its backend gave up before may live on there
+		until(t, "the server has ended it", func() bool { // a session that its backend gave up before may live on there
 			d, err := s.backend.connected(ctx)
 			if err != nil {
 				return false
@@ -161,13 +161,13 @@ func endSessions(t testing.TB, s *Store) {
 	}
 }
 
-// endSession ends a session from outside: whoever has its number and its password
-// may. Its owner may connect again before the server has read that, and that goes first; so it is told until the server knows no such
-// session, which has a timeout of 0 in its greeting.
+// endSession ends a session from outside, which takes only its number and its password. Its owner may connect again
+// before the server has read the request, and then keeps the session. So the request is repeated until the server does
+// not know the session, which it shows by a timeout of 0 in its greeting.
 func endSession(t testing.TB, server string, conn *zk.Conn) {
 	t.Helper()
 	passwd, id := bytes.Clone(reflect.ValueOf(conn).Elem().FieldByName("passwd").Bytes()), conn.SessionID()
-	if id == 0 { // it has ended before
+	if id == 0 { // it has already ended
 		return
 	}
 	var both bytes.Buffer

@@ -28,7 +28,7 @@ func ExampleNewStorage() {
 	storage := holdfastcertmagic.NewStorage(&certmagic.FileStorage{Path: dir}, locks) // for a fleet: a storage that all share
 	certmagic.Default.Storage = storage
 
-	// As certmagic does it when it obtains a certificate.
+	// This is what certmagic does when it obtains a certificate.
 	ctx := context.Background()
 	if err := storage.Lock(ctx, "issue_cert_example.com"); err != nil {
 		fmt.Println(err)

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 const name = "issue_cert_example.com"
 
-// The interfaces of certmagic 0.25, which older ones have not.
+// These interfaces came with certmagic 0.25.
 var (
 	_ certmagic.Storage = (*holdfastcertmagic.Storage)(nil)
 	_ tryLocker         = (*holdfastcertmagic.Storage)(nil)
@@ -62,7 +62,7 @@ func storageOn(t testing.TB, s store.Store, o *holdfast.Options) *holdfastcertma
 	return holdfastcertmagic.NewStorage(&certmagic.FileStorage{Path: t.TempDir()}, locks)
 }
 
-// issuer is a CA of one process's own, which counts the certificates that all issue.
+// issuer is the CA of one process. It also counts the certificates that all issue.
 type issuer struct {
 	issued, together *atomic.Int64
 	t                testing.TB
@@ -121,12 +121,12 @@ func TestOneOfManyObtainsACertificate(t *testing.T) {
 	}
 }
 
-// What certmagic tests of the locks of its FileStorage, but that a context that has ended takes no
-// lock, not even a free one.
+// The same as certmagic's tests of the locks of its FileStorage, except that a context that has ended gets no lock, not
+// even a free one.
 func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 	s := memstore.New()
 	a, b := storageOn(t, s, nil), storageOn(t, s, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it waits for ever for one that was not released
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // otherwise it waits forever for a lock that was not released
 	defer cancel()
 	for range 2 {
 		if err := a.Lock(ctx, name); err != nil {
@@ -195,7 +195,7 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 	}
 }
 
-// The work takes hours, and certmagic renews for minutes: the lock is held all the same.
+// The work takes hours, and certmagic renews for only minutes: the lock is held all the same.
 func TestALockIsHeldForLongerThanItWasRenewedFor(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,12 +216,12 @@ func TestALockIsHeldForLongerThanItWasRenewedFor(t *testing.T) {
 	})
 }
 
-// A lease that was lost between two attempts is taken again before the next, and waited for
-// while another process is at it.
+// A lease that was lost between two attempts is taken again before the next. The next attempt waits while another
+// process has the lock.
 func TestALostLockIsTakenAgainBeforeTheNextAttempt(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
-		a := storageOn(t, s, &holdfast.Options{TTL: time.Minute, MaxHold: time.Hour}) // which loses it after an hour
+		a := storageOn(t, s, &holdfast.Options{TTL: time.Minute, MaxHold: time.Hour}) // MaxHold ends it after an hour
 		b := storageOn(t, s, nil)
 		if err := a.Lock(t.Context(), name); err != nil {
 			t.Fatal(err)
@@ -288,7 +288,7 @@ func holdsALock(dir string) {
 	select {}
 }
 
-// The lock of a process that is killed is granted to another then, and not before.
+// When a process is killed, its lock is granted to another, and not before.
 func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)

@@ -22,7 +22,7 @@ func Example() {
 
 	ran := make(chan bool)
 	job := holdfastcron.Func(func(ctx context.Context) error {
-		lease := holdfast.LeaseFrom(ctx) // its Token is for what the job writes to
+		lease := holdfast.LeaseFrom(ctx) // pass its Token to what the job writes to
 		select {
 		case ran <- lease.Valid():
 		case <-ctx.Done(): // the lease is lost, or the program ends
@@ -42,7 +42,7 @@ func Example() {
 	}
 	c.Start()
 	fmt.Println("the lease is valid:", <-ran)
-	end() // a run that has begun since
+	end() // ends a run that has begun since
 	<-c.Stop().Done()
 	// Output:
 	// the lease is valid: true

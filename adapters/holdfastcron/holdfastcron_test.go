@@ -44,7 +44,7 @@ func lockerOn(t testing.TB, s store.Store) *holdfast.Locker {
 	return l
 }
 
-// A journal is a cron.Logger that keeps what it is given.
+// A journal is a cron.Logger that keeps what it receives.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -133,7 +133,7 @@ func TestAtMostEndsARunThatHangs(t *testing.T) {
 		j := new(journal)
 		runs := 0
 		o := &holdfastcron.Options{AtMost: time.Minute, Logger: j}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // or a run that nothing ends would renew for ever
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // otherwise a run that never ends would renew forever
 		defer cancel()
 		hangs := holdfastcron.OneProcess(ctx, lockerOn(t, s), name, o)(holdfastcron.Func(func(ctx context.Context) error {
 			<-ctx.Done()
@@ -148,7 +148,7 @@ func TestAtMostEndsARunThatHangs(t *testing.T) {
 		if !j.has("the lock was lost during the run") {
 			t.Errorf("logged: %q", j.lines)
 		}
-		synctest.Wait() // the engine gives the name back
+		synctest.Wait() // the engine releases the name
 		if next.Run(); runs != 1 {
 			t.Error("the next tick does not run")
 		}
@@ -247,7 +247,7 @@ func TestTheEndOfItsContextEndsRunsAndStartsNone(t *testing.T) {
 	}
 }
 
-// Another wrapper behind ours hides that the job takes a context.
+// Another wrapper around ours hides that the job takes a context.
 func TestAFuncDoesNotRunWithoutItsContext(t *testing.T) {
 	j := new(journal)
 	once := holdfastcron.OneProcess(t.Context(), lockerOn(t, memstore.New()), name, nil)

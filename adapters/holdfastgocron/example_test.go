@@ -72,7 +72,7 @@ func ExampleNewElector() {
 		return
 	}
 	scheduler.Start()
-	<-ran // once this process leads
+	<-ran // returns once this process leads
 	fmt.Println("we lead")
 	if err := scheduler.Shutdown(); err != nil {
 		fmt.Println(err)

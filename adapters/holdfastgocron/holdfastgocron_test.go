@@ -57,7 +57,7 @@ func scheduled(t testing.TB, fn func(), o ...gocron.SchedulerOption) {
 	})
 }
 
-// Three schedulers have the same job at the same second: it runs once in each.
+// Three schedulers have the same job at the same second: it runs once a second, in one of them.
 func TestAJobRunsInOneOfManySchedulers(t *testing.T) {
 	s := memstore.New()
 	var runs, together atomic.Int64
@@ -83,7 +83,7 @@ func TestAJobRunsInOneOfManySchedulers(t *testing.T) {
 	})
 }
 
-// A process whose clock is behind asks when the run has ended.
+// A process whose clock is behind asks for the lock after the run has ended.
 func TestAJobIsNotRunAgainWithinTheSplay(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func runsAJob(dir string) {
 	select {}
 }
 
-// A job that runs in a process that is killed runs elsewhere then, and not before.
+// When a process is killed, its job runs elsewhere, and not before.
 func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)
@@ -172,7 +172,7 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	}
 	scheduler.Start()
 	defer scheduler.Shutdown()
-	for range 3 { // it is refused
+	for range 3 { // each try is refused
 		<-tried
 	}
 	killed.Store(true)
@@ -180,7 +180,7 @@ func TestAJobOfAKilledProcessRunsElsewhere(t *testing.T) {
 	<-ran
 }
 
-// told says when a lock was asked for.
+// reported says when a lock was asked for.
 type reported struct {
 	*holdfastgocron.Locker
 	tried chan struct{}
@@ -195,7 +195,7 @@ func (l reported) Lock(ctx context.Context, job string) (gocron.Lock, error) {
 	return lock, err
 }
 
-// One of two processes leads and runs all jobs; the other does from when the first is closed.
+// One of two processes leads and runs all jobs. The other does so once the first is closed.
 func TestJobsRunInTheProcessThatLeads(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestJobsRunInTheProcessThatLeads(t *testing.T) {
 	})
 }
 
-// What cannot be campaigned for is told.
+// A campaign that cannot run returns an error.
 func TestACampaignThatEndedSaysWhy(t *testing.T) {
 	e := holdfastgocron.NewElector(lockerOn(t, memstore.New(), nil).Election("")) // no name
 	for !errors.Is(e.IsLeader(t.Context()), holdfast.ErrInvalid) {

@@ -54,7 +54,7 @@ func locksOn(t testing.TB, s store.Store, o *holdfast.Options) *holdfast.Locker 
 	return locks
 }
 
-// providerOn is the goose of one process on the SQLite database in the file.
+// providerOn is the goose provider of one process on the SQLite database in the file.
 func providerOn(file string, migrations fs.FS, o ...goose.ProviderOption) (*goose.Provider, error) {
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)")
 	if err != nil {
@@ -73,7 +73,7 @@ func provider(t testing.TB, file string, migrations fs.FS, o ...goose.ProviderOp
 	return p
 }
 
-// goose's own test: five providers at once, of which one has it all to do.
+// The same as goose's own test: of five providers at once, one does all the work.
 func TestMigrationsRunInOneOfManyReplicas(t *testing.T) {
 	for kind, option := range map[string]func(*holdfastgoose.Locker) goose.ProviderOption{
 		"session locker": func(l *holdfastgoose.Locker) goose.ProviderOption { return goose.WithSessionLocker(l) },
@@ -88,7 +88,8 @@ func TestMigrationsRunInOneOfManyReplicas(t *testing.T) {
 	}
 }
 
-// goose's own test: of five lockers one holds the lock, and the others end with their contexts.
+// The same as goose's own test: of five lockers one holds the lock, and the waits of the others end with their
+// contexts.
 func TestAWaitEndsWithItsContext(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestAWaitThatEndedSaysThatTheLockIsHeld(t *testing.T) {
 	})
 }
 
-// Migrations in Go, in several replicas of which each has the lease while they run.
+// Migrations in Go run in several replicas. Each replica has the lease while its migrations run.
 func TestAMigrationThatRunsHasTheLease(t *testing.T) {
 	s, file := memstore.New(), filepath.Join(t.TempDir(), "db")
 	var runs, together atomic.Int64
@@ -170,7 +171,7 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 	}
 }
 
-// losing are two migrations of which the first goes on until its lease is lost.
+// losing are two migrations. The first goes on until its lease is lost.
 func losing(lease func(context.Context) *holdfast.Lease, second *atomic.Bool) goose.ProviderOption {
 	return goose.WithGoMigrations(
 		goose.NewGoMigration(1, &goose.GoFunc{RunTx: func(ctx context.Context, _ *sql.Tx) error {
@@ -197,7 +198,7 @@ func TestALossIsInTheErrorOfUp(t *testing.T) {
 	}
 }
 
-// As the documentation has it: goose under the lock, and not the lock under goose.
+// As the documentation recommends: goose under the lock, not the lock under goose.
 func TestUnderDoALossStopsGooseBeforeTheNextMigration(t *testing.T) {
 	locks := locksOn(t, memstore.New(), &holdfast.Options{MaxHold: time.Second})
 	var second atomic.Bool
@@ -211,7 +212,7 @@ func TestUnderDoALossStopsGooseBeforeTheNextMigration(t *testing.T) {
 	}
 }
 
-// migrates is the other process: in the midst of a migration it says so, and goes on until it is killed.
+// migrates is the other process: in the middle of a migration it says so, and goes on until it is killed.
 func migrates(dir string) {
 	s, err := filestore.Open(dir, nil)
 	var locks *holdfast.Locker
@@ -236,7 +237,7 @@ func migrates(dir string) {
 	os.Exit(1)
 }
 
-// What a killed process was migrating another migrates then, and not before.
+// When a process is killed in a migration, another process migrates, and not before.
 func TestMigrationsOfAKilledProcessRunElsewhere(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)

@@ -20,7 +20,7 @@ func Example() {
 	}
 	defer locks.Close()
 	update := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		lease := holdfast.LeaseFrom(r.Context()) // its Token is for what is written to
+		lease := holdfast.LeaseFrom(r.Context()) // pass its Token to what is written to
 		fmt.Fprintln(w, "updated under", lease.Name())
 	})
 	locked := holdfasthttp.Locked(locks, func(r *http.Request) string {
@@ -36,7 +36,7 @@ func Example() {
 	}
 	put()
 	err = locks.Mutex("order/7").Do(context.Background(), func(context.Context) error {
-		put() // while somebody else has it
+		put() // while another holder has it
 		return nil
 	})
 	fmt.Println(err)

@@ -44,10 +44,10 @@ func lockerOn(t testing.TB, s store.Store) *holdfast.Locker {
 	return l
 }
 
-// byPath names the lock after the path; that of "/" is none.
+// byPath names the lock after the path; "/" names no lock.
 func byPath(r *http.Request) string { return strings.TrimPrefix(r.URL.Path, "/") }
 
-// A logged is where a Logger writes to.
+// A logged is the destination of a Logger.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -67,7 +67,7 @@ func (l *logged) String() string {
 
 func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// handled is what a handler behind the middleware answers.
+// handled returns what a handler behind the middleware answers.
 func handled(ctx context.Context, locks *holdfast.Locker, o *holdfasthttp.Options, path string, fn http.HandlerFunc) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	holdfasthttp.Locked(locks, byPath, o)(fn).ServeHTTP(w, httptest.NewRequestWithContext(ctx, "PUT", path, nil))
@@ -226,7 +226,7 @@ func TestAPanicReleasesTheLock(t *testing.T) {
 	lease.Release()
 }
 
-// A client that goes while it waits is answered nothing, and blocks nobody.
+// A client that leaves while it waits gets no answer, and blocks no other client.
 func TestAClientThatGoesWaitsNoMore(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {

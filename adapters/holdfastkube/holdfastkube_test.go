@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if dir := otherprocess.Dir(); dir != "" {
 		leads(dir)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // klog's own
+	goleak.VerifyTestMain(m, goleak.IgnoreCurrent()) // the goroutines of klog
 }
 
 const name = "operator"
@@ -55,7 +55,7 @@ func candidate(t testing.TB, s store.Store, identity string) *holdfastkube.Lock 
 	return l
 }
 
-// elector is client-go's, with the times that are its defaults.
+// elector is client-go's elector, with its default times.
 func elector(lock resourcelock.Interface, started func(context.Context), stopped func()) *leaderelection.LeaderElector {
 	return electorThat(true, lock, started, stopped)
 }
@@ -137,8 +137,8 @@ func TestOthersSeeTheLeader(t *testing.T) {
 	}
 }
 
-// By its own times client-go stops before. With ReleaseOnCancel it releases first, and only then ends its context: then
-// that of the lease is the one to heed.
+// With its own times client-go stops before the lease ends. With ReleaseOnCancel it first releases and only then ends
+// its context: then heed the context of the lease.
 func TestAnElectorStopsBeforeItsLeaseEnds(t *testing.T) {
 	s := memstore.New()
 	for _, releases := range []bool{false, true} {
@@ -164,7 +164,7 @@ func TestAnElectorStopsBeforeItsLeaseEnds(t *testing.T) {
 	}
 }
 
-// Another may have led in between.
+// Another process may have led in between.
 func TestAfterALossNoNewTermBeginsUnseen(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestAfterALossNoNewTermBeginsUnseen(t *testing.T) {
 				t.Errorf("the lease ended with %v, want ErrLost", err)
 			}
 		}, func() { stoppedOnce = true })
-		bound, end := context.WithTimeout(t.Context(), time.Hour) // or a term that does not end goes on for ever
+		bound, end := context.WithTimeout(t.Context(), time.Hour) // otherwise a term that does not end goes on forever
 		defer end()
 		e.Run(bound)
 		if d := time.Since(began); !stoppedOnce || d > 20*time.Second {
@@ -199,7 +199,7 @@ func TestAfterALossNoNewTermBeginsUnseen(t *testing.T) {
 	})
 }
 
-// As client-go's own, it does not outlive the elector for long.
+// Like client-go's own lease, it does not outlive the elector for long.
 func TestALeaseEndsWithoutItsElector(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestAfterALeaderIsKilledOneOfTheOthersLeads(t *testing.T) {
 	}
 }
 
-// told says when its elector was answered who leads.
+// reported says when its elector learned who leads.
 type reported struct {
 	*holdfastkube.Lock
 	asked chan struct{}

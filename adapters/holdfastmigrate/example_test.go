@@ -29,7 +29,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	driver, err := stub.WithInstance(nil, &stub.Config{}) // in a program: that of its database
+	driver, err := stub.WithInstance(nil, &stub.Config{}) // in a program: the driver of its database
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -56,13 +56,13 @@ func locksOn(t testing.TB, s store.Store, o *holdfast.Options) *holdfast.Locker 
 	return locks
 }
 
-// A shared is a database that several processes have a driver for, each a value of its own.
+// A shared is a database that several processes use, each through a driver of its own.
 type shared struct {
 	mu      sync.Mutex
 	version int
 	dirty   bool
 	ran     []string
-	runs    func(migration string) // called while one runs
+	runs    func(migration string) // called while a migration runs
 	running bool
 }
 
@@ -135,7 +135,7 @@ func stubbed(t testing.TB, locks *holdfast.Locker, wait time.Duration) *holdfast
 	return holdfastmigrate.New(d, locks, name, wait)
 }
 
-// golang-migrate's own tests of a driver.
+// These are golang-migrate's own tests of a driver.
 func TestItIsADriverAsMigrateTestsThem(t *testing.T) {
 	s := memstore.New()
 	for _, wait := range []time.Duration{0, wait} {
@@ -270,7 +270,7 @@ func TestUnlockOfWhatIsNotHeldIsAnError(t *testing.T) {
 	}
 }
 
-// The migration that runs when the lease is lost ends and is marked as clean, and no other begins.
+// The migration that runs when the lease is lost finishes and is marked as clean, and no other begins.
 func TestNoMigrationBeginsOnceTheLeaseIsLost(t *testing.T) {
 	db := &shared{version: database.NilVersion}
 	locks := locksOn(t, memstore.New(), &holdfast.Options{RenewEvery: 300 * time.Millisecond})
@@ -309,7 +309,7 @@ func TestNoMigrationBeginsOnceTheLeaseIsLost(t *testing.T) {
 	}
 }
 
-// migrates is the other process: in the midst of a migration it says so, and goes on until it is killed.
+// migrates is the other process: in the middle of a migration it says so, and goes on until it is killed.
 func migrates(dir string) {
 	s, err := filestore.Open(dir, nil)
 	var locks *holdfast.Locker
@@ -330,7 +330,7 @@ func migrates(dir string) {
 	os.Exit(1)
 }
 
-// The lock of a process that is killed is granted to another then, and not before.
+// When a process is killed, its lock is granted to another, and not before.
 func TestTheLockOfAKilledProcessIsGranted(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)

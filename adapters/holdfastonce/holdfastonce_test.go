@@ -178,7 +178,7 @@ func TestAfterALossNothingIsCached(t *testing.T) {
 		v, err := once.Do(t.Context(), key, func(ctx context.Context) (int, error) {
 			s.Fail(func(op, name string) error { return io.ErrUnexpectedEOF })
 			<-ctx.Done()
-			return 1, nil // it does not heed the loss
+			return 1, nil // it ignores the loss
 		})
 		s.Fail(nil)
 		if v != 0 || !errors.Is(err, holdfast.ErrLost) {
@@ -190,7 +190,7 @@ func TestAfterALossNothingIsCached(t *testing.T) {
 	})
 }
 
-// The release has no answer, but what was computed is cached.
+// The release gets no answer, but the computed value is cached.
 func TestAReleaseWithoutAnAnswerCostsNoValue(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {

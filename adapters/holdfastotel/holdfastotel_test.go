@@ -60,8 +60,8 @@ func newCollected(t testing.TB, label func(string) string) *collected {
 	return c
 }
 
-// value is the sum of all series of a metric that have the attributes; a histogram's is its
-// count. -1: there is none.
+// value is the sum of all series of a metric that have the attributes; for a histogram it is the count. -1: there is
+// none.
 func (c *collected) value(t testing.TB, name string, with ...attribute.KeyValue) (v float64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -101,7 +101,7 @@ func (c *collected) value(t testing.TB, name string, with ...attribute.KeyValue)
 	return v
 }
 
-// named are the exported spans of a name.
+// named are the exported spans with a name.
 func (c *collected) named(name string) (these tracetest.SpanStubs) {
 	for _, s := range c.spans.GetSpans() {
 		if s.Name == name {
@@ -111,7 +111,7 @@ func (c *collected) named(name string) (these tracetest.SpanStubs) {
 	return these
 }
 
-// only is the one exported span of a name.
+// only is the one exported span with a name.
 func (c *collected) only(t testing.TB, name string) tracetest.SpanStub {
 	t.Helper()
 	these := c.named(name)
@@ -150,7 +150,7 @@ func lock(t testing.TB, l *holdfast.Locker, ctx context.Context, name string) *h
 	return lease
 }
 
-// The story that holdfastprom's test tells too.
+// The same story as in the test of holdfastprom.
 func TestMetricsCountWhatALockerDoes(t *testing.T) {
 	mem := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestEventsOutOfOrderLeaveNoSpanOpen(t *testing.T) {
 	lost := fmt.Errorf("%w: gone", holdfast.ErrLost)
 	for _, e := range []holdfast.Event{
 		{Kind: holdfast.EventGranted, Token: 1, Context: ctx[0]},
-		{Kind: holdfast.EventLost, Token: 3, Context: ctx[2], Err: lost}, // before what it ends
+		{Kind: holdfast.EventLost, Token: 3, Context: ctx[2], Err: lost}, // before the grant of the hold that it ends
 		{Kind: holdfast.EventHandedOver, Token: 2, Context: ctx[1]},      // before the release
 		{Kind: holdfast.EventReleased, Token: 1, Context: ctx[0]},
 		{Kind: holdfast.EventReleased, Token: 2, Context: ctx[1]},
@@ -310,7 +310,7 @@ func TestEventsOutOfOrderLeaveNoSpanOpen(t *testing.T) {
 		e.ID, e.Name, e.Store = id, "a", "s"
 		c.Observe(e)
 	}
-	// The early end is forgotten with what came of the id: the newest alone is kept.
+	// The early end is forgotten when the id gets a later event: only the newest is kept.
 	c.Observe(holdfast.Event{Kind: holdfast.EventLost, ID: id, Token: 4, Context: ctx[2], Err: lost})
 	c.Observe(holdfast.Event{Kind: holdfast.EventHandedOver, ID: id, Token: 4, Context: ctx[2]})
 	var ends []string
@@ -404,7 +404,7 @@ func TestAStandbyCandidateIsNotCountedAsAWait(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := candidate().Campaign(ctx); !errors.Is(err, holdfast.ErrHeld) { // it is stopped
+		if _, err := candidate().Campaign(ctx); !errors.Is(err, holdfast.ErrHeld) { // it was stopped
 			t.Fatal(err)
 		}
 		go func() {
@@ -476,7 +476,7 @@ func TestATelemetryIsUsedByManyAtATime(t *testing.T) {
 	}
 }
 
-// holds is the other process: it takes the lock, says so, and has it until it is killed.
+// holds is the other process: it takes the lock, says so, and keeps it until it is killed.
 func holds(dir string) {
 	s, err := filestore.Open(dir, nil)
 	var locks *holdfast.Locker

@@ -76,7 +76,7 @@ func TestAStateIsWrittenByTheClientWithTheLock(t *testing.T) {
 	c := client{t, holdfastterraform.New(lockerOn(t, memstore.New(), nil), holdfastterraform.Dir(t.TempDir()))}
 	c.want(404, "GET", "/net", "")
 	c.want(200, "LOCK", "/net", alice)
-	c.want(200, "LOCK", "/net", alice) // the answer was lost, and it asks again
+	c.want(200, "LOCK", "/net", alice) // the answer was lost, and the client asks again
 	c.want(200, "POST", "/net?ID=0a-1", `{"serial":1}`)
 	c.want(200, "POST", "/net?ID=0a-1", `{"serial":2}`)
 	if text := c.want(200, "GET", "/net", ""); text != `{"serial":2}` {
@@ -123,7 +123,7 @@ func TestForceUnlockGivesTheLockBack(t *testing.T) {
 	c.want(200, "UNLOCK", "/net", `{"ID":"0a-1"}`)
 	c.want(409, "POST", "/net?ID=0a-1", `{}`)
 	c.want(200, "LOCK", "/net", bob)
-	c.want(200, "UNLOCK", "/net", "") // of a client that sends no ID
+	c.want(200, "UNLOCK", "/net", "") // a client that sends no ID
 	c.want(200, "LOCK", "/net", alice)
 }
 
@@ -197,7 +197,7 @@ func (s slow) Put(ctx context.Context, name string, state []byte) error {
 	return s.States.Put(ctx, name, state)
 }
 
-// An UNLOCK that comes meanwhile waits.
+// An UNLOCK that arrives while the state is written waits.
 func TestTheLockIsNotGrantedWhileAStateIsWritten(t *testing.T) {
 	s := memstore.New()
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +237,7 @@ func serves(dir string) {
 	http.Serve(l, holdfastterraform.New(locks, holdfastterraform.Dir(dir+"/states")))
 }
 
-// The client of a server that is killed does not know that its lock is gone.
+// The client of a killed server does not know that its lock is gone.
 func TestAKilledServersClientWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)
@@ -264,7 +264,7 @@ func TestAKilledServersClientWritesNothing(t *testing.T) {
 	next := client{t, holdfastterraform.New(lockerOn(t, s, nil), holdfastterraform.Dir(dir+"/states"))}
 	next.want(423, "LOCK", "/net", bob)
 	other.Kill()
-	for deadline := time.Now().Add(time.Minute); ; { // a file's lock goes with its process
+	for deadline := time.Now().Add(time.Minute); ; { // the lock of the file store ends with its process
 		code, text := next.ask("LOCK", "/net", bob)
 		if code == 200 {
 			break

@@ -20,7 +20,7 @@ func TestEachMutantIsCaught(t *testing.T) {
 	} {
 		all = append(all, mutant.Broken{Name: m.name, Pkg: "adapters/holdfastterraform", Test: m.test, Edits: []mutant.Edit{mutant.At(m.mark, m.do)}})
 	}
-	all = append(all, mutant.Broken{ // two guards
+	all = append(all, mutant.Broken{ // it removes two guards
 		Name: "a lost lock is held", Pkg: "adapters/holdfastterraform", Test: "TestAfterALossNothingIsWritten",
 		Edits: []mutant.Edit{mutant.At("terraform-lost", mutant.Cond("false && (WAS)")), mutant.At("terraform-lost-meanwhile", mutant.Cond("false"))},
 	})

@@ -22,14 +22,14 @@ func ExampleNew() {
 	defer locks.Close()
 	locker := holdfasttusd.New(locks, "tusd/")
 	composer := handler.NewStoreComposer()
-	tusfiles.New(os.TempDir()).UseIn(composer) // for a fleet: s3store, or another store that all share
+	tusfiles.New(os.TempDir()).UseIn(composer) // for a fleet: s3store, or another data store that all share
 	locker.UseIn(composer)
 	if _, err := handler.NewHandler(handler.Config{BasePath: "/files/", StoreComposer: composer}); err != nil {
 		fmt.Println(err)
 		return
 	}
 
-	// As tusd does it for each request.
+	// This is what tusd does for each request.
 	lock, err := locker.NewLock("upload")
 	if err != nil {
 		fmt.Println(err)

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	if dir := otherprocess.Dir(); dir != "" {
 		holdsAnUpload(dir)
 	}
-	// tusd has a goroutine for each request until ten seconds after its end.
+	// tusd keeps a goroutine for each request until ten seconds after its end.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/tus/tusd/v2/pkg/handler.newDelayedContext.func1"))
 }
 
@@ -56,17 +56,17 @@ func lockOf(t testing.TB, l *holdfasttusd.Locker, id string) handler.Lock {
 	return lock
 }
 
-// never is the requestUnlock of a lock that nobody asks for.
+// never is the requestUnlock of a lock that no other request asks for.
 func never(t testing.TB) func() {
 	return func() { t.Error("requestUnlock is called, and nobody asks") }
 }
 
-// tusd's own tests of its lockers, told again: it exports none.
+// These repeat tusd's own tests of its lockers, as it exports none.
 
 func TestALockIsHeldUntilItsUnlock(t *testing.T) {
 	a := lockerOn(t, memstore.New(), nil)
 	lock := lockOf(t, a, upload)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it waits for ever for one that was not released
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // otherwise it waits forever for a lock that was not released
 	defer cancel()
 	for range 2 {
 		if err := lock.Lock(ctx, never(t)); err != nil {
@@ -89,7 +89,7 @@ func TestAWaitThatEndsIsALockTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := lockOf(t, lockerOn(t, s, nil), upload), lockOf(t, lockerOn(t, s, nil), upload)
 		var asked atomic.Int64
-		if err := a.Lock(t.Context(), func() { asked.Add(1) }); err != nil { // which goes on all the same
+		if err := a.Lock(t.Context(), func() { asked.Add(1) }); err != nil { // the holder goes on all the same
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -127,7 +127,7 @@ func TestTheHolderIsAskedToUnlock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // or it waits for ever for one that is not asked
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // otherwise it waits forever for a lock whose holder is not asked
 	defer cancel()
 	if err := b.Lock(ctx, never(t)); err != nil {
 		t.Fatal(err)
@@ -230,8 +230,7 @@ func TestMoreThanMayWaitAreRefused(t *testing.T) {
 	})
 }
 
-// Whatever a client sends as an ID.
-// The lock of one is not that of another, nor are two IDs that are kept as hashes.
+// A client may send anything as an ID. Different IDs have different locks, even if they are kept as hashes.
 func TestTwoUploadsAreLockedAtOnce(t *testing.T) {
 	long := strings.Repeat("x", 4096)
 	for _, ids := range [][2]string{{"a", "b"}, {long + "a", long + "b"}} {
@@ -301,8 +300,8 @@ func request(t testing.TB, method, url string, body io.Reader, header ...string)
 	return response
 }
 
-// The connection to one server hangs in the midst of a chunk. The client goes on at another: the first
-// ends its request, and keeps what it has got.
+// The connection to one server hangs in the middle of a chunk. The client goes on at another server: the first ends its
+// request, and keeps what it has received.
 func TestAnUploadGoesOnAtAnotherServer(t *testing.T) {
 	s, dir := memstore.New(), t.TempDir()
 	here, there := lockerOn(t, s, nil), lockerOn(t, s, nil)
@@ -333,8 +332,8 @@ func TestAnUploadGoesOnAtAnotherServer(t *testing.T) {
 	if _, err := hangs.Write([]byte("01234")); err != nil {
 		t.Fatal(err)
 	}
-	// Until the first server has kept what it got: a request that is asked before it reads its body does not hear it (see the
-	// package's doc).
+	// Wait until the first server has kept what it received. A request that is asked to end before it reads its body
+	// does not notice (see the package's doc).
 	for {
 		kept, err := os.ReadFile(filepath.Join(dir, id))
 		if err != nil {
@@ -365,11 +364,11 @@ func TestAnUploadGoesOnAtAnotherServer(t *testing.T) {
 	<-done
 }
 
-// tusd sends what it knows of an error, and not who holds the upload.
+// tusd sends its own text of an error, and not who holds the upload.
 func TestAClientGetsTheErrorOfTusd(t *testing.T) {
 	s := memstore.New()
 	lock := lockOf(t, lockerOn(t, s, nil), upload)
-	if err := lock.Lock(t.Context(), func() {}); err != nil { // which goes on all the same
+	if err := lock.Lock(t.Context(), func() {}); err != nil { // the holder goes on all the same
 		t.Fatal(err)
 	}
 	server := serverOn(t, t.TempDir(), lockerOn(t, s, nil), 100*time.Millisecond)
@@ -410,8 +409,8 @@ func holdsAnUpload(dir string) {
 	select {}
 }
 
-// The upload of a process that is killed is granted to another then, and not before. The process
-// is asked for it while it lives.
+// When a process is killed, its upload is granted to another, and not before. The process is asked to release it while
+// it lives.
 func TestTheUploadOfAKilledProcessIsGranted(t *testing.T) {
 	dir := t.TempDir()
 	other := otherprocess.Start(t, dir)
@@ -430,7 +429,7 @@ func TestTheUploadOfAKilledProcessIsGranted(t *testing.T) {
 		}
 		result <- err
 	}()
-	other.Says("asked") // and so we wait
+	other.Says("asked") // now the second request waits
 	killed.Store(true)
 	other.Kill()
 	if err := <-result; err != nil {

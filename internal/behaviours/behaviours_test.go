@@ -17,8 +17,7 @@ import (
 
 const behaviours = "docs/behaviours.md"
 
-// lastBehaviour is the largest number, and noBehaviour those below it that were
-// never given.
+// lastBehaviour is the largest number, and noBehaviour are the smaller numbers that were never used.
 const lastBehaviour = 169
 
 var noBehaviour = []int{9, 18, 36, 37, 42, 48, 57, 59, 64, 77, 94, 107, 113, 118, 122, 123, 132, 135, 151, 153, 154, 155}
@@ -86,7 +85,7 @@ var (
 	saysWhy   = regexp.MustCompile(`^(decided: |open: )`)
 )
 
-// checkBehaviours returns what is wrong with the page.
+// checkBehaviours returns the errors of the page.
 func checkBehaviours(page string, tests tests) (wrong []string) {
 	bad := func(n int, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("B%d %s", n, fmt.Sprintf(format, args...)))
@@ -135,10 +134,10 @@ func checkBehaviours(page string, tests tests) (wrong []string) {
 	return wrong
 }
 
-// tests are the names of the tests of all modules, as far as their sources tell.
+// tests are the names of the tests of all modules, as far as the sources show them.
 type tests struct {
 	funcs    map[string]bool // TestX
-	subtests map[string]bool // what is given to t.Run, each promise of the conformance suite, each script
+	subtests map[string]bool // names passed to t.Run, each promise of the conformance suite, each script
 }
 
 func findTests(t *testing.T, root string) tests {
@@ -173,8 +172,7 @@ func findTests(t *testing.T, root string) tests {
 	return found
 }
 
-// in adds the tests of a file: of the package storetest also the promises,
-// which are literals with a name.
+// in adds the tests of a file. For the package storetest it also adds the promises, which are literals with a name.
 func (found *tests) in(file *ast.File, isTest, isSuite bool) {
 	add := func(e ast.Expr) {
 		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {

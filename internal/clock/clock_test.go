@@ -64,7 +64,7 @@ func TestInstants_SubStopsAtTheLongest(t *testing.T) {
 	}
 }
 
-// The kernel is asked after each suspend, however short, and after each step of the wall clock; and not else.
+// The kernel is asked after each suspend, however short, and after each step of the wall clock, but not otherwise.
 func TestTheKernelIsAskedAfterEachSuspend(t *testing.T) {
 	if (*reading)(nil).stands(0) {
 		t.Error("what was never read stands")

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/clock"
 )
 
-// Other modules (prove and the command) call these, and a program may have such a module in another version than the
-// root's: no name goes, and none gets another type. This does not compile otherwise.
+// Other modules (prove and the command) call these, and a program may have such a module in a version other than that
+// of the root. So no name may be removed, and none may change its type. Otherwise this does not compile.
 var (
 	_ func() clock.Instant                             = clock.Now
 	_ func() clock.Instant                             = clock.Awake

@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// The pause grows with the number of claims ahead, but never beyond its bound. A
-// bound below zero is none.
+// The pause grows with the number of claims ahead, but never beyond its bound. A bound below zero is no bound.
 func TestRule5_APauseIsNeverNegative(t *testing.T) {
 	if d := times(MaxDuration, 1<<30); d != math.MaxInt64 {
 		t.Errorf("the longest, a billion times, is %v", d)

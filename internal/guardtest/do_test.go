@@ -26,7 +26,7 @@ func set(who string) func(ctx context.Context, tx *sql.Tx) error {
 	}
 }
 
-// conflicts makes the server say that the transaction lost a conflict.
+// conflicts makes the server report that the transaction lost a conflict.
 func (s server) conflicts(ctx context.Context, tx *sql.Tx) error {
 	query := "SIGNAL SQLSTATE '40001'"
 	if s.Dialect == guard.PostgreSQL {
@@ -85,7 +85,7 @@ func TestGuard_DoCommitsOrLeavesNothing(t *testing.T) {
 		if have := s.account(t); have != "the holder 0" {
 			t.Errorf("stored: %q", have)
 		}
-		fine(t, do(t, s, writer(20), set("again"))) // what was rolled back raised no fence
+		fine(t, do(t, s, writer(20), set("again"))) // the rolled-back transaction raised no fence
 	})
 }
 
@@ -122,7 +122,7 @@ func TestGuard_ADeletedNameStartsWithoutAFence(t *testing.T) {
 		fine(t, s.Forget(t.Context(), tx, "a"))
 		fine(t, tx.Rollback())
 		stale(t, s.check(t, writer(19)), 19, 20)
-		for range 2 { // nothing there is fine
+		for range 2 { // to forget a missing fence is no error
 			tx = begin(t, s.db)
 			fine(t, s.Forget(t.Context(), tx, "a"))
 			commit(t, tx)
@@ -132,7 +132,7 @@ func TestGuard_ADeletedNameStartsWithoutAFence(t *testing.T) {
 	})
 }
 
-// Two transactions that wait for each other's rows: the server ends one of them.
+// Two transactions wait for each other's rows, and the server ends one of them.
 func TestGuard_DoRestartsAfterADeadlock(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		mustExec := func(query string) {
@@ -142,7 +142,7 @@ func TestGuard_DoRestartsAfterADeadlock(t *testing.T) {
 		}
 		mustExec(`INSERT INTO account VALUES (2, 0, 'nobody')`)
 		names, ready := [2]string{"a", "b"}, [2]chan bool{make(chan bool, 2), make(chan bool, 2)}
-		for _, name := range names { // their fences are there, so nobody waits for those
+		for _, name := range names { // their fences exist, so neither waits for those
 			fine(t, s.check(t, made{name, 1, holdfast.ModeWrite}))
 		}
 		var runs, ended [2]int
@@ -150,10 +150,10 @@ func TestGuard_DoRestartsAfterADeadlock(t *testing.T) {
 		var both sync.WaitGroup
 		for i := range 2 {
 			both.Go(func() {
-				defer func() { ready[i] <- true }() // also without a first update
+				defer func() { ready[i] <- true }() // even if its first update failed
 				errs[i] = s.Do(t.Context(), s.db, nil, made{names[i], 2, holdfast.ModeWrite}, func(ctx context.Context, tx *sql.Tx) error {
 					runs[i]++
-					for step, id := range [2]int{1 + i, 2 - i} { // each has one row when it wants the other's
+					for step, id := range [2]int{1 + i, 2 - i} { // each has locked one row when it needs the other's
 						if _, err := tx.ExecContext(ctx, fmt.Sprint("UPDATE account SET balance = balance + 1 WHERE id = ", id)); err != nil {
 							ended[i]++
 							return fmt.Errorf("update: %w", err)

@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A job marks an invoice as sent. It is checked in the transaction that does so:
-// had it been stopped for so long that another has the lock, nothing would be
-// written.
+// A job marks an invoice as sent. The same transaction checks the lease: if the job was stopped for so long that
+// another has the lock, it writes nothing.
 func Example() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -58,7 +57,7 @@ func Example() {
 		return
 	}
 	fmt.Println("the holder:", send(first))
-	first.Release() // here: it goes on, and does not know that it has the lock no more
+	first.Release() // the job continues without knowing that it no longer has the lock
 
 	second, err := locks.Mutex("invoice/42").Lock(ctx)
 	if err != nil {
@@ -76,8 +75,8 @@ func Example() {
 	// the first, late: true true true
 }
 
-// The same by [guard.Dialect.Do], which begins the transaction, checks the lease in it, and
-// tries again after a conflict.
+// The same with [guard.Dialect.Do], which begins the transaction, checks the lease in it, and tries again after a
+// conflict.
 func Example_do() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// Each guard in SQL with one thing wrong fails a test.
+// A guard in SQL with one thing wrong fails a test.
 func TestTheTestsCatchEachMutantOfTheGuards(t *testing.T) {
 	var all []mutant.Broken
 	for _, m := range []struct {

@@ -28,15 +28,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main{M: m}.Run()) }
 
-// A server is a database with the fences and one account, with nothing in it.
+// A server is a database with the fences and one account, both empty.
 type server struct {
 	*guard.Dialect
 	db      *sql.DB
-	waiting func(t testing.TB, db *sql.DB) bool // a transaction of this database waits for a lock now
+	waiting func(t testing.TB, db *sql.DB) bool // reports whether a transaction of this database waits for a lock now
 }
 
-// onServers runs a test on each kind of server, under its own default isolation
-// level and under others.
+// onServers runs a test on each kind of server, under its default isolation level and under others.
 func onServers(t *testing.T, test func(t *testing.T, s server)) {
 	for name, open := range map[string]func(t *testing.T) server{
 		"PostgreSQL":                 postgres(""),
@@ -50,7 +49,7 @@ func onServers(t *testing.T, test func(t *testing.T, s server)) {
 			s := open(t)
 			t.Cleanup(func() { s.db.Close() })
 			for _, q := range []string{
-				s.Schema(), s.Schema(), // it may be there
+				s.Schema(), s.Schema(), // the schema may exist already
 				`CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, who VARCHAR(20) NOT NULL)`,
 				`INSERT INTO account VALUES (1, 0, 'nobody')`,
 			} {
@@ -87,9 +86,8 @@ func mariadb(more string) func(t *testing.T) server {
 		defer root.Close()
 		_, err := root.ExecContext(t.Context(), "CREATE DATABASE "+name)
 		fine(t, err)
-		// Not information_schema.INNODB_TRX: that is a copy which stays as it is while
-		// somebody reads it every 100 ms, as tests beside this one do. Then it has
-		// waits that have ended, or lacks those that have begun.
+		// This does not read information_schema.INNODB_TRX. That is a copy which stays as it is while it is read every
+		// 100 ms, as parallel tests do. Then it lists waits that have ended, or lacks those that have begun.
 		waiting := func(t testing.TB, db *sql.DB) bool {
 			var kind, of, status string
 			fine(t, db.QueryRowContext(t.Context(), "SHOW ENGINE INNODB STATUS").Scan(&kind, &of, &status))
@@ -124,8 +122,7 @@ func (s server) account(t testing.TB) string {
 	return fmt.Sprint(who, " ", balance)
 }
 
-// waits waits until a transaction waits for a lock. One that is done has not
-// waited, which fails the test.
+// waits waits until a transaction waits for a lock. It fails the test if the transaction ends without having waited.
 func (s server) waits(t testing.TB, done <-chan error) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -141,14 +138,14 @@ func (s server) waits(t testing.TB, done <-chan error) {
 	}
 }
 
-// again reports whether the server says to begin the transaction anew.
+// again reports whether the server asks for the transaction to be restarted.
 func again(err error) bool {
 	var p *pgconn.PgError
 	var m *mysql.MySQLError
 	return errors.As(err, &p) && (p.Code == "40001" || p.Code == "40P01") || errors.As(err, &m) && m.Number == 1213
 }
 
-// As TestGuard_APausedHolderWritesLate.
+// The same as TestGuard_APausedHolderWritesLate.
 func TestGuard_OnServersAPausedHolderWritesLate(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
 		deposit := func(l *holdfast.Lease, by string, guarded bool, pause func()) error {
@@ -206,7 +203,7 @@ func TestGuard_OnServersAPausedHolderWritesLate(t *testing.T) {
 				t.Fatal("two have the lock")
 			}
 			if !c.guarded {
-				fine(t, err) // and what the next one did is gone
+				fine(t, err) // and the next holder's write is lost
 			} else if !errors.Is(err, holdfast.ErrLost) {
 				t.Errorf("%v, want a refusal that matches ErrLost", err)
 			}
@@ -220,9 +217,9 @@ func TestGuard_OnServersAPausedHolderWritesLate(t *testing.T) {
 func TestGuard_OnServersTheRuleIsKept(t *testing.T) {
 	const most = 1<<63 - 1
 	onServers(t, func(t *testing.T, s server) {
-		fine(t, s.check(t, reader(9))) // nobody was here yet
+		fine(t, s.check(t, reader(9))) // there is no fence yet
 		fine(t, s.check(t, writer(10)))
-		fine(t, s.check(t, writer(11))) // and now it reads
+		fine(t, s.check(t, writer(11))) // now the next holder reads
 		stale(t, s.check(t, writer(10)), 10, 11)
 		fine(t, s.check(t, writer(11)))
 		fine(t, s.check(t, reader(13)))
@@ -280,11 +277,11 @@ func TestGuard_OnServersCheckAndCommitAreAtomic(t *testing.T) {
 
 func TestGuard_OnServersAReadersWriteNeverFollowsANewer(t *testing.T) {
 	onServers(t, func(t *testing.T, s server) {
-		for i, name := range []string{"never seen", "seen", "seen"} { // the last time it has a fence
+		for i, name := range []string{"never seen", "seen", "seen"} { // the last one has a fence
 			l := made{name, int64(10 + 10*i), holdfast.ModeRead}
 			tx, beside := begin(t, s.db), begin(t, s.db)
 			if i == 2 {
-				fine(t, s.Check(t.Context(), beside, l)) // readers hold up no readers
+				fine(t, s.Check(t.Context(), beside, l)) // readers do not block readers
 			}
 			fine(t, s.Check(t.Context(), tx, l))
 			done := make(chan error, 1)
@@ -305,7 +302,7 @@ func TestGuard_OnServersAReadersWriteNeverFollowsANewer(t *testing.T) {
 			commit(t, tx)
 			beside.Rollback()
 			if err := <-done; again(err) {
-				continue // the newer one begins anew
+				continue // the newer transaction must be restarted
 			} else {
 				fine(t, err)
 			}
@@ -357,7 +354,7 @@ func TestGuard_OnServersTheOrderIsThatOfTheTokens(t *testing.T) {
 	})
 }
 
-// land writes a line with the token, and reports whether the guard let it.
+// land writes a line with the token, and reports whether the guard allowed it.
 func land(ctx context.Context, s server, token int64) (landed bool, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A lease that a test has made up.
+// made is a lease that a test has made up.
 type made struct {
 	name  string
 	token int64
@@ -36,8 +36,8 @@ func (m made) Mode() holdfast.Mode { return m.mode }
 func writer(token int64) made { return made{"a", token, holdfast.ModeWrite} }
 func reader(token int64) made { return made{"a", token, holdfast.ModeRead} }
 
-// database is a new SQLite file with the fences and one account, with nothing
-// in it. wait is how long a connection waits for another's lock.
+// database is a new SQLite file with the fences and one account, both empty. wait is how long a connection waits for
+// the lock of another.
 func database(t testing.TB, wait time.Duration) *sql.DB {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "test.db")
@@ -47,7 +47,7 @@ func database(t testing.TB, wait time.Duration) *sql.DB {
 	}
 	t.Cleanup(func() { db.Close() })
 	for _, q := range []string{
-		guard.SQLite.Schema(), guard.SQLite.Schema(), // it may be there
+		guard.SQLite.Schema(), guard.SQLite.Schema(), // the schema may exist already
 		`CREATE TABLE account (id INTEGER PRIMARY KEY, balance INTEGER NOT NULL, by TEXT NOT NULL)`,
 		`INSERT INTO account VALUES (1, 0, 'nobody')`,
 	} {
@@ -87,7 +87,7 @@ func check(t testing.TB, db *sql.DB, l guard.Lease) error {
 	return nil
 }
 
-// stale says that err is the refusal of the token as the fence is there.
+// stale checks that err refuses the token because of the fence.
 func stale(t testing.TB, err error, token, fence int64) {
 	t.Helper()
 	var s *guard.StaleError
@@ -103,7 +103,7 @@ func fine(t testing.TB, err error) {
 	}
 }
 
-// busy says that err is SQLite's: another has a lock.
+// busy checks that err is SQLite's: another connection has a lock.
 func busy(t testing.TB, err error) {
 	t.Helper()
 	var s *sqlite.Error
@@ -112,18 +112,17 @@ func busy(t testing.TB, err error) {
 	}
 }
 
-// account is what is stored.
+// account returns the stored account.
 func account(t testing.TB, db *sql.DB) (s string) {
 	t.Helper()
 	fine(t, db.QueryRowContext(t.Context(), `SELECT by || ' ' || balance FROM account`).Scan(&s))
 	return s
 }
 
-// What all of this is for. A holder reads, is stopped for longer than its TTL,
-// and writes what it computed from what it had read: without the guard that
-// lands on top of what the next holder wrote, with it never.
+// This is the purpose of the guard. A holder reads, is stopped for longer than its TTL, and writes a result of what it
+// had read. Without the guard that overwrites what the next holder wrote; with the guard it never does.
 func TestGuard_APausedHolderWritesLate(t *testing.T) {
-	// deposit reads the balance, waits, and writes it back with one more.
+	// deposit reads the balance, waits, and writes it back plus one.
 	deposit := func(db *sql.DB, l *holdfast.Lease, by string, guarded bool, pause func()) error {
 		step := func(do func(*sql.Tx) error) error {
 			tx := begin(t, db)
@@ -161,7 +160,7 @@ func TestGuard_APausedHolderWritesLate(t *testing.T) {
 			l, err := late.Mutex("account").Lock(t.Context())
 			fine(t, err)
 			err = deposit(db, l, "the late one", c.guarded, func() {
-				// Its renewals do not arrive, and it does not look at its lease.
+				// Its renewals do not arrive, and it does not check its lease.
 				mem.Fail(func(op, name string) error {
 					if op == "renew" {
 						return io.ErrUnexpectedEOF
@@ -187,7 +186,7 @@ func TestGuard_APausedHolderWritesLate(t *testing.T) {
 	}
 }
 
-// twoLockers are of two processes that use one store.
+// twoLockers are the lockers of two processes that use one store.
 func twoLockers(t testing.TB, mem *memstore.Store) (a, b *holdfast.Locker) {
 	t.Helper()
 	var both [2]*holdfast.Locker
@@ -200,27 +199,26 @@ func twoLockers(t testing.TB, mem *memstore.Store) (a, b *holdfast.Locker) {
 	return both[0], both[1]
 }
 
-// The next holder has only read so far; from then on nothing older lands.
+// The next holder has only read so far. From then on no older holder can write.
 func TestGuard_TheFenceIsRaisedBeforeTheHolderReads(t *testing.T) {
 	db := database(t, time.Minute)
 	fine(t, check(t, db, writer(10)))
-	fine(t, check(t, db, writer(11))) // and now it reads
+	fine(t, check(t, db, writer(11))) // now the next holder reads
 	stale(t, check(t, db, writer(10)), 10, 11)
-	fine(t, check(t, db, writer(11))) // as often as it likes
+	fine(t, check(t, db, writer(11))) // it may check as often as it likes
 }
 
 func TestGuard_AReadLeaseIsCheckedAndNeverRaises(t *testing.T) {
 	db := database(t, time.Minute)
-	fine(t, check(t, db, reader(9))) // nobody was here yet
+	fine(t, check(t, db, reader(9))) // there is no fence yet
 	fine(t, check(t, db, writer(10)))
 	fine(t, check(t, db, reader(12)))
-	fine(t, check(t, db, reader(11))) // beside the other: their order means nothing
+	fine(t, check(t, db, reader(11))) // readers are not ordered among each other
 	fine(t, check(t, db, writer(10)))
 	stale(t, check(t, db, reader(9)), 9, 10)
 }
 
-// An upgrade draws a new token, which the readers from before do not have, and a
-// downgrade keeps it.
+// An upgrade draws a new token, which is larger than those of earlier readers. A downgrade keeps it.
 func TestGuard_AnUpgradeShutsOutEarlierReaders(t *testing.T) {
 	db := database(t, time.Minute)
 	locks, err := holdfast.New(memstore.New(), nil)
@@ -232,8 +230,8 @@ func TestGuard_AnUpgradeShutsOutEarlierReaders(t *testing.T) {
 	before, err := rw.Read().Lock(t.Context())
 	fine(t, err)
 	fine(t, check(t, db, u))
-	fine(t, check(t, db, before)) // beside it, with a larger token
-	fine(t, before.Release())     // here: it goes on, and does not know
+	fine(t, check(t, db, before)) // a reader beside it, with a larger token
+	fine(t, before.Release())     // the reader continues without knowing
 	fine(t, check(t, db, before))
 	fine(t, u.Upgrade(t.Context()))
 	fine(t, check(t, db, u))
@@ -246,8 +244,8 @@ func TestGuard_AnUpgradeShutsOutEarlierReaders(t *testing.T) {
 	stale(t, check(t, db, before), before.Token(), u.Token())
 }
 
-// The store has granted once, and hears nothing of who has the name since: the
-// next one's token is larger all the same, so the one before is late.
+// The store granted once, and does not learn of hand-overs since. The token of the next lease is larger all the same,
+// so the lease before it is late.
 func TestGuard_AHandOverShutsOutThePreviousLease(t *testing.T) {
 	db := database(t, time.Minute)
 	synctest.Test(t, func(t *testing.T) {
@@ -266,7 +264,7 @@ func TestGuard_AHandOverShutsOutThePreviousLease(t *testing.T) {
 				}
 				handed <- l
 			}()
-			synctest.Wait() // it waits
+			synctest.Wait() // until it waits
 			fine(t, last.Release())
 			next := <-handed
 			if next == nil || next.ID() != last.ID() {
@@ -332,7 +330,7 @@ func TestGuard_ARefusalNamesTheNewerHolder(t *testing.T) {
 	}
 }
 
-// Two names never have one fence, however alike they look to a database.
+// Two names never share a fence, however alike a database finds them.
 func TestGuard_NamesAreBytes(t *testing.T) {
 	db := database(t, time.Minute)
 	names := []string{"a", "A", "a ", "ä", "a\u0308", "a\x00", "a\x00b", "", strings.Repeat("n", 512)}
@@ -352,7 +350,7 @@ func TestGuard_TheLargestTokensAreReported(t *testing.T) {
 	stale(t, check(t, db, writer(most-1)), most-1, most)
 }
 
-// Between the check and the commit nobody slips in, whichever is the newer one.
+// No other writer gets in between the check and the commit, whichever is newer.
 func TestGuard_CheckAndCommitAreAtomic(t *testing.T) {
 	for _, c := range []struct{ first, second int64 }{{10, 11}, {11, 10}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
@@ -374,8 +372,7 @@ func TestGuard_CheckAndCommitAreAtomic(t *testing.T) {
 	}
 }
 
-// A reader's transaction is before a newer holder's, or it fails: what it
-// writes never lands on top.
+// A reader's transaction comes before that of a newer holder, or it fails. It never overwrites the newer one.
 func TestGuard_AReadersWriteNeverFollowsANewer(t *testing.T) {
 	db := database(t, 0)
 	tx := begin(t, db)
@@ -406,8 +403,7 @@ func TestGuard_ARollBackLowersTheFence(t *testing.T) {
 	fine(t, check(t, db, writer(10)))
 }
 
-// Writers with tokens in no order, many at a time: what is written is in the
-// order of the tokens.
+// Many writers at a time, with tokens in any order: what is written is in the order of the tokens.
 func TestGuard_WhatLandsIsInTheOrderOfTheTokens(t *testing.T) {
 	db := database(t, time.Minute)
 	_, err := db.ExecContext(t.Context(), `CREATE TABLE log (n INTEGER PRIMARY KEY AUTOINCREMENT, token INTEGER)`)
@@ -464,7 +460,7 @@ func TestGuard_WhatLandsIsInTheOrderOfTheTokens(t *testing.T) {
 	}
 }
 
-// The driver's error is passed on, and says where it was.
+// The driver's error is passed on, with the place where it occurred.
 func TestGuard_WithoutItsTableItSaysSo(t *testing.T) {
 	db := database(t, time.Minute)
 	_, err := db.ExecContext(t.Context(), `DROP TABLE holdfast_fence`)

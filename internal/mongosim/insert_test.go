@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// By the driver: the second insert of an _id is a duplicate, a delete says
-// whether there was anything, and each change is told once.
+// With the driver: the second insert of an _id is a duplicate, a delete reports whether there was a document, and each
+// change is reported once.
 func TestADocumentIsMadeOnceAndDeletedOnce(t *testing.T) {
 	s := Start(t, Options{})
 	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetRetryWrites(false))

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ask sends a command as it is, without a driver.
+// ask sends a command as given, without a driver.
 func ask(t *testing.T, s *Server, command bson.D) bson.D {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr)
@@ -126,7 +126,7 @@ func TestAnErrorHasItsCodeAndChangesNothing(t *testing.T) {
 	}
 }
 
-// find is one of all that a filter matches.
+// find is a find of everything that a filter matches.
 func find(filter bson.D, with ...any) bson.D {
 	return append(d("find", "c", "filter", filter, "$db", "db"), d(with...)...)
 }
@@ -149,7 +149,7 @@ func TestEachOperatorDoesWhatTheManualSays(t *testing.T) {
 		{d("$unset", d("x", "", "at", "", "z", "")), d("_id", "n")},
 		{d("$pull", d("l", d("k", "1"))), d("_id", "n")},
 		{d("$push", d("l", d("$each", a{one, two}))), d("_id", "n", "l", a{one, two})},
-		{d("$push", d("l", d("$each", a{one, one}))), d("_id", "n", "l", a{one, two, one, one})}, // behind, and twice
+		{d("$push", d("l", d("$each", a{one, one}))), d("_id", "n", "l", a{one, two, one, one})}, // appended, and even twice
 		{d("$pull", d("l", d("k", d("$in", a{"1", "3"})))), d("_id", "n", "l", a{two})},          // each of them
 	} {
 		if r := ask(t, s, modify(c.update)); !reflect.DeepEqual(field(r, "value"), value(c.want)) {
@@ -169,7 +169,7 @@ func TestAFilterMatchesWhatTheManualSays(t *testing.T) {
 		{d("b", bson.Binary{Data: []byte{1, 2}}), true}, {d("b", bson.Binary{Data: []byte{1}}), false}, {d("b", bson.Binary{Subtype: 5, Data: []byte{1, 2}}), false},
 		{d("x", d("$in", a{int32(1), int32(5)})), true}, {d("x", d("$in", a{})), false},
 		{d("l.k", "2"), true}, {d("l.k", d("$all", a{"2", "1"})), true}, {d("l.k", d("$all", a{"1", "3"})), false}, {d("l.k", d("$all", a{})), false},
-		{d("x", d("$gt", int32(4))), true}, {d("x", d("$gt", int32(5))), false}, {d("s", d("$gt", int32(4))), false}, // of one type only
+		{d("x", d("$gt", int32(4))), true}, {d("x", d("$gt", int32(5))), false}, {d("s", d("$gt", int32(4))), false}, // only values of one type compare
 		{d("at", d("$lt", now+1)), true}, {d("at", d("$lt", now)), false}, {d("no", d("$lt", now)), false},
 		{d("x", d("$exists", true)), true}, {d("no", d("$exists", true)), false}, {d("no", d("$exists", false)), true}, {d("x", d("$exists", false)), false},
 		{d("$or", a{d("x", int32(1)), d("s", "5")}), true}, {d("$or", a{d("x", int32(1)), d("s", "1")}), false},
@@ -180,7 +180,7 @@ func TestAFilterMatchesWhatTheManualSays(t *testing.T) {
 	}
 }
 
-// An upsert makes what its filter says, or meets another.
+// An upsert makes the document that its filter describes, or finds another.
 func TestAnUpsertIsMadeOnce(t *testing.T) {
 	s := Start(t, Options{})
 	upsert := func(x int32) bson.D {
@@ -230,12 +230,12 @@ func TestATTLIndexDeletesExpiredDocuments(t *testing.T) {
 	}
 }
 
-// What a relative of MongoDB was seen to do wrong, or does not have.
+// Faults and gaps that were seen in relatives of MongoDB.
 func TestAnEngineHasItsFault(t *testing.T) {
 	other := d("findAndModify", "c", "query", d("_id", "n", "x", "other"), "update", set("y", true), "new", true, "upsert", true, "$db", "db")
 	for engine, c := range map[Engine]struct {
 		command bson.D
-		there   bson.D // after it
+		there   bson.D // the document after the command
 		code    any
 	}{
 		UpsertsReplace:  {other, d("_id", "n", "x", "other", "y", true), missing{}},
@@ -262,7 +262,7 @@ func TestAnEngineHasItsFault(t *testing.T) {
 	}
 }
 
-// Of a change a stream tells what is different.
+// A stream reports only the fields that a change has changed.
 func TestAChangeStreamReportsWhatChanges(t *testing.T) {
 	s := Start(t, Options{})
 	client, err := mongo.Connect(options.Client().ApplyURI(s.URI()))
@@ -302,7 +302,7 @@ func TestAChangeStreamReportsWhatChanges(t *testing.T) {
 	}
 }
 
-// A stream that is too far behind cannot go on.
+// A stream that is too far behind cannot continue.
 func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 	s := Start(t, Options{})
 	opened := ask(t, s, d("aggregate", "c", "pipeline", a{d("$changeStream", d())}, "cursor", d(), "$db", "db"))
@@ -317,7 +317,7 @@ func TestAStreamThatIsTooFarBehindIsLost(t *testing.T) {
 	}
 }
 
-// A command that is late is run with Deliver, one that comes again is run twice.
+// A delayed command runs at Deliver, and a repeated command runs twice.
 func TestACommandCanBeDelayedOrRepeated(t *testing.T) {
 	s := Start(t, Options{})
 	ask(t, s, modify(d("$inc", d("x", int64(1)))))
@@ -325,7 +325,7 @@ func TestACommandCanBeDelayedOrRepeated(t *testing.T) {
 	if r := ask(t, s, modify(d("$inc", d("x", int64(1))))); at(r, []string{"value", "x"}) != int64(2) {
 		t.Error(r)
 	}
-	s.Fault("$inc", Fault{Late: true}) // and not that of another operator
+	s.Fault("$inc", Fault{Late: true}) // this does not delay other operators
 	ask(t, s, modify(set("y", true)))
 	c, err := net.Dial("tcp", s.Addr)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// judged has a function, and tests that a wrong one makes end in every way.
+// judged is a module with a function, and tests that end in every possible way if the function is wrong.
 var judged = map[string]string{
 	"go.mod": "module sample\n\ngo 1.26\n",
 	"sample.go": `package sample
@@ -100,8 +100,8 @@ func TestNamesake(t *testing.T) {
 `,
 }
 
-// What makes a test end in another way than by failing is no catch; nor is any
-// end of a test that does not pass when no mutant is alive.
+// A test that ends in another way than by failing catches nothing. Neither does a test that does not pass without a
+// mutant.
 func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 	const helper = "HOLDFAST_TEST_CONTROL"
 	same := at("half", Return("(WAS)"))
@@ -165,13 +165,13 @@ func TestOnlyATestThatPassesWithoutAMutantCatches(t *testing.T) {
 	}
 }
 
-// Where mutants are not tried it is seen at once that one could not be.
+// Where mutants are not run, the test still reports at once one that cannot be planted.
 func TestEachMutantCanBePlantedEvenIfNoneIsRun(t *testing.T) {
 	inModule(t, judged)
 	o := New(t)
 	for _, c := range []struct {
 		broken Broken
-		why    string // "": it can
+		why    string // "": it can be planted
 	}{
 		{Broken{Test: "TestAlwaysFails", Edits: at("half", Return("n/2 + 1"))}, ""},
 		{Broken{Test: "TestName/sub", Edits: at("half", Return("n/2 + 1"))}, ""},
@@ -195,7 +195,7 @@ func TestEachMutantCanBePlantedEvenIfNoneIsRun(t *testing.T) {
 	})
 }
 
-// A test without a mutant never fails by a patience that is short for mutants.
+// A test without a mutant never fails because of a patience that is short for mutants.
 func TestAShortPatienceIsForMutantsAlone(t *testing.T) {
 	t.Parallel()
 	env := []string{"A=1", "HOLDFAST_TEST_PATIENCE=5s", "B=2"}

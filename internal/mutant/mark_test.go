@@ -48,7 +48,7 @@ func f(a, b int) (int, error) { //mutant:f
 }
 `
 
-// Each operation changes what it is named for, at its mark, and no more.
+// Each operation changes what it is named for, at its mark, and nothing else.
 func TestAnOperationChangesWhatIsMarked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -116,8 +116,8 @@ func TestAnOperationChangesWhatIsMarked(t *testing.T) {
 
 var anyMark = regexp.MustCompile(`/\*mutant:[a-z-]+\*/|//mutant:[a-z-]+\n`)
 
-// A mutant goes with its mark: to another file, and to a line with other words.
-// One whose mark is gone, or there twice, is told.
+// A mutant follows its mark to another file, and to a reworded line. A mark that is missing, or that exists twice, is
+// reported.
 func TestAMutantGoesWithItsMark(t *testing.T) {
 	const helper = "HOLDFAST_TEST_MARKS"
 	module := func(where, code string) map[string]string {
@@ -158,7 +158,7 @@ func TestAMutantGoesWithItsMark(t *testing.T) {
 	}
 }
 
-// A test of one module of a workspace catches a mutant of another, as it is there that both are.
+// A test of one module of a workspace catches a mutant of another module, if that is in the same workspace.
 func TestAMutantOfAnotherModuleOfTheWorkspaceIsCaught(t *testing.T) {
 	inModule(t, map[string]string{
 		"go.work":     "go 1.26\n\nuse (\n\t.\n\t./b\n)\n",
@@ -175,8 +175,7 @@ func TestAMutantOfAnotherModuleOfTheWorkspaceIsCaught(t *testing.T) {
 	})
 }
 
-// A mark that no mutant names is left over: it would say of its line that a
-// test is known to watch it.
+// A mark that no mutant names is left over. It would claim that a test watches its line.
 func TestEachMarkOfTheModuleIsNamedByAMutant(t *testing.T) {
 	t.Parallel()
 	root := New(t).root

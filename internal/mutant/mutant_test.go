@@ -169,13 +169,13 @@ func TestSub(t *testing.T)       { t.Run("one", func(t *testing.T) { want(t, Sec
 `,
 }
 
-// inSample makes the module of samples and goes into it.
+// inSample makes the sample module and changes to its directory.
 func inSample(t *testing.T) {
 	t.Helper()
 	inModule(t, sample)
 }
 
-// inModule makes a module and goes into it.
+// inModule makes a module and changes to its directory.
 func inModule(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -193,7 +193,7 @@ func inModule(t *testing.T, files map[string]string) {
 
 func at(mark string, do Op) []Edit { return []Edit{At(mark, do)} }
 
-// samples has a mutant of each kind of function, by the test that catches it.
+// samples has a mutant for each kind of function, by the test that catches it.
 var samples = map[string]struct {
 	edits []Edit
 	own   bool // it needs a build of its own
@@ -202,7 +202,7 @@ var samples = map[string]struct {
 	"Var":           {at("table", Value(`map[string]int{"b": limit}`)), false},
 	"Lines":         {at("pair", Value("limit + 2")), false},
 	"Text":          {at("word", Value(`"texts"`)), false},
-	"Joined":        {at("motto", Value(`"first" + "least"`)), true}, // no text, but a sum of two
+	"Joined":        {at("motto", Value(`"first" + "least"`)), true}, // no literal, but a sum of two
 	"Init":          {at("init", Value(`append(order, "init", "init")`)), true},
 	"Recover":       {at("recover", Cond("r == nil")), true},
 	"Marked":        {at("marked", Return("4")), true},
@@ -233,14 +233,13 @@ func broken(change func(Op) Op) (all []Broken) {
 	return all
 }
 
-// A copy that is like its function does what that does: tests pass with it. Of
-// each mutant the switch leads to its own copy.
+// A copy that equals its function does the same: tests pass with it. For each mutant the switch leads to its own copy.
 func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 	inSample(t)
-	// In brackets, or other quotes, all are different, and the same.
+	// With brackets, or with other quotes, each copy differs in text and does the same.
 	same := func(do Op) Op {
 		switch {
-		case do == Value(`"texts"`): // a constant can be put in as a text only
+		case do == Value(`"texts"`): // only text can replace a constant
 			return Value("`text`")
 		case do.kind == opStmt:
 			return Stmt("{ WAS }")
@@ -267,7 +266,7 @@ func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 		want := 1
 		switch b.Name {
 		case "Unnamed", "Sub/one":
-			want = 3 // the test of the other, and its subtest
+			want = 3 // the other one's test, and its subtest
 		}
 		test, _, _ := strings.Cut(b.Test, "/")
 		if failed := strings.Count(string(out), "--- FAIL: "); err == nil || failed != want || !strings.Contains(string(out), "--- FAIL: "+test) {
@@ -279,7 +278,7 @@ func TestACopyDoesWhatItsFunctionDoes(t *testing.T) {
 	}
 }
 
-// What is wrong with a mutant is told under its name, and the others are tried.
+// An error of a mutant is reported under its name, and the other mutants are still tried.
 func TestAnUncaughtMutantIsReported(t *testing.T) {
 	const helper = "HOLDFAST_TEST_NOT_CAUGHT"
 	if os.Getenv(helper) != "" {

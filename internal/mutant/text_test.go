@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Of a script or a statement the marked line is replaced, and no other.
+// In a script or a statement the marked line is replaced, and no other.
 func TestALineOfATextIsChangedAtItsMark(t *testing.T) {
 	t.Parallel()
 	const text = "-- What it does --mutant:comment\nif a then --mutant:if\n\treturn 1 --mutant:one\nend\nreturn --mutant:middle two\n"
@@ -30,7 +30,7 @@ func TestALineOfATextIsChangedAtItsMark(t *testing.T) {
 	}
 }
 
-// Mutants of files in the binary are in one build with those of code.
+// Mutants of embedded files and of code share one build.
 func TestMutantsOfTextsAreInOneBuild(t *testing.T) {
 	inModule(t, map[string]string{
 		"go.mod": "module sample\n\ngo 1.26\n",

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// What is shared, with one thing wrong, fails a test of the kit: as a store with that wrong would.
+// The code that stores share fails a test of the kit if one thing in it is wrong, as a store with that defect would.
 func TestTheKitCatchesEachMutantOfObjects(t *testing.T) {
 	t.Parallel()
 	const (

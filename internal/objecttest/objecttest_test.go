@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A cut link answers nothing any more.
+// A cut link no longer answers.
 type cut struct {
 	object.Server
 	mu  sync.Mutex
@@ -44,14 +44,14 @@ func (c *cut) Put(ctx context.Context, key string, body []byte, version string) 
 	return c.Server.Put(ctx, key, body, version)
 }
 
-// The rest of a link no test of this package uses.
+// No test of this package uses the other methods of a link.
 func (c *cut) MuteAfter(int) {}
 func (c *cut) HoldAfter(int) {}
 func (c *cut) Met() int      { return 0 }
 func (c *cut) Reset()        {}
 func (c *cut) Deliver()      {}
 
-// memories is a subject on one server that tells its times, and one that does not.
+// memories is a subject on two servers: one reports its times, the other does not.
 func memories() Subject {
 	timed, silent := &Memory{}, &Memory{Untimed: true}
 	var mu sync.Mutex

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/store/record/object"
 )
 
-// after ignores the condition of a write of one kind, once so many have come.
+// after ignores the condition of a write of one kind, after the first n.
 func after(n int, first bool) func(key, version string) bool {
 	seen := 0
 	return func(_, version string) bool {
@@ -23,13 +23,14 @@ func after(n int, first bool) func(key, version string) bool {
 	}
 }
 
-// until4 ignores it of the four that come at once.
+// until4 ignores the condition of only the first four, which come at once.
 func until4(first bool) func(key, version string) bool {
 	late := after(4, first)
 	return func(key, version string) bool { return (version == "") == first && !late(key, version) }
 }
 
-// A server that would let two in, or that would delete or keep what it must not, is refused before anything is granted.
+// A server that would grant a lock twice, or that would delete or keep what it must not, is refused before anything is
+// granted.
 func TestAServerThatIsUnfitIsRefused(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testserver"
 )
 
-// The page has the table of docs/tested.tsv and nothing that somebody has written there by hand.
+// The page has the table of docs/tested.tsv, and nothing that was added by hand.
 func TestThePageSaysWhatTheReportSays(t *testing.T) {
 	all, err := read("../../" + taken)
 	if err != nil {

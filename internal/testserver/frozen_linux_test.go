@@ -21,10 +21,10 @@ func TestAFrozenPostgresServerIsFrozenWithItsBackends(t *testing.T) {
 	}
 	s.Thaw()
 	responds(t, s.Addr, postgresReady)
-	s.Freeze() // the clean-up stops a frozen one as well
+	s.Freeze() // the clean-up also stops a frozen server
 }
 
-// diesFrozenEnv makes the test below the test binary that dies.
+// diesFrozenEnv turns the test below into the test binary that dies.
 const diesFrozenEnv = "HOLDFAST_TEST_DIES_FROZEN"
 
 func TestNothingOfAFrozenServerOutlivesATestBinaryThatDies(t *testing.T) {
@@ -37,7 +37,7 @@ func TestNothingOfAFrozenServerOutlivesATestBinaryThatDies(t *testing.T) {
 		os.Exit(3) // as a timeout does, with no clean-up
 	}
 	dir := t.TempDir()
-	for d := dir; len(d) >= len(filepath.Dir(dir)); d = filepath.Dir(d) { // for the server's user
+	for d := dir; len(d) >= len(filepath.Dir(dir)); d = filepath.Dir(d) { // so that the server's user gets to it
 		if err := os.Chmod(d, 0o711); err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A link that is silent does not tell that the server has ended a connection: it would free who waits
-// for one that hangs. It is told once the link is mended.
+// A silent link does not pass on that the server has ended a connection: that would free a client that waits for a hung
+// server. It passes it on once the link is restored.
 func TestASilentLinkKeepsTheEndOfAConnection(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Nothing here shows that a mongod starts so: it was written from the manual, for
-// 4.4 to 8.0, where none could be had.
+// No test shows that a mongod really starts with these flags. They follow the manual for 4.4 to 8.0, as no mongod was
+// available.
 func TestAMongodGetsItsPortDirectoryAndExtraFlags(t *testing.T) {
 	dir := t.TempDir()
 	cmd := mongodServer(t, "/usr/bin/mongod", dir, filepath.Join(dir, "data"), 4711, []string{"--replSet", "holdfast"}).command()

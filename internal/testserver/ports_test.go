@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// givenEnv has a child print ports that it is given, from that one on, and keep
-// them until its input ends.
+// givenEnv makes a child print the ports that it is given, starting from that one, and keep them until its input ends.
 const givenEnv = "HOLDFAST_TEST_GIVEN_PORTS_FROM"
 
 const givenPorts = 200
@@ -19,7 +18,7 @@ const givenPorts = 200
 // A giver is a child that has been given ports.
 type giver struct {
 	ports []int
-	end   func() // and wait
+	end   func() // it also waits for the child
 }
 
 func newGiver(t *testing.T, from int) *giver {
@@ -53,8 +52,8 @@ func newGiver(t *testing.T, from int) *giver {
 	return g
 }
 
-// A server that is stopped has nobody listen on its port, so others must not be
-// given that: not in this process, and not in one that runs beside it.
+// While a server is stopped, nothing listens on its port. The port must not be given to others all the same: not in
+// this process, and not in a parallel one.
 func TestProcessesAreNeverGivenTheSamePort(t *testing.T) {
 	if from := os.Getenv(givenEnv); from != "" {
 		r := ports()
@@ -105,7 +104,7 @@ func TestProcessesAreNeverGivenTheSamePort(t *testing.T) {
 	}
 }
 
-// freed is how many of the ports can be reserved now. Others may be quicker.
+// freed is how many of the ports can be reserved now. Other processes may be quicker.
 func freed(t *testing.T, all []int) (free int) {
 	t.Helper()
 	for _, port := range all {

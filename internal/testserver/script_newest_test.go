@@ -9,16 +9,15 @@ import (
 	"testing"
 )
 
-// withSuites makes the machine one that has all that apt-get installs, and whose
-// mirror has other suites: those in $SUITES, each with every package in version
-// $VERSION. Its package sources name three suites of two places.
+// withSuites makes a machine that has everything that apt-get installs. Its mirror has other suites, those in $SUITES,
+// each with every package in version $VERSION. Its package sources name three suites at two places.
 func withSuites(t *testing.T) *bare {
 	t.Helper()
 	b := newBare(t, "id", "go")
 	for _, p := range strings.Fields(needed) {
 		b.program(p, "")
 	}
-	// Called "apt-get -q -c CONFIGURATION update|install …", but for indextargets.
+	// Called as "apt-get -q -c CONFIGURATION update|install …", except for indextargets.
 	b.program("apt-get", `
 if [ "$1" = indextargets ]; then
 	echo "other other http://elsewhere.example/other/"
@@ -48,7 +47,7 @@ for program in bin/redis-server bin/valkey-server sbin/mysqld lib/postgresql/18/
 echo script >"$3/usr/lib/postgresql/18/bin/script"
 printf '#!/bin/sh\necho "$@" >>"$BIN/started"; exit "${FAILS:-0}"\n' >"$lib/ld-linux-x86-64.so.2"
 /bin/chmod 755 "$lib/ld-linux-x86-64.so.2"`)
-	for _, program := range []string{"chmod", "rm"} { // these have an effect, in its own directory only
+	for _, program := range []string{"chmod", "rm"} { // these take effect, but only in its own directory
 		if err := os.Remove(filepath.Join(b.bin, program)); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +67,7 @@ func (b *bare) read(name string) string {
 	return string(text)
 }
 
-// left is what the script has left in its directory.
+// left returns what the script has left in its directory.
 func (b *bare) left() string {
 	b.t.Helper()
 	all, err := os.ReadDir(filepath.Join(b.bin, ".cache/holdfast-test"))
@@ -100,8 +99,7 @@ func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 			t.Errorf("it read the source %q", line)
 		}
 	}
-	// apt must not take a file of the machine's, nor call what the machine wants
-	// called after an update.
+	// apt must not use a file of the machine, nor run the machine's hooks after an update.
 	for _, line := range strings.Split(b.read("configurations"), "\n") {
 		if strings.HasPrefix(line, "Dir::") && !strings.Contains(line, `"`+b.bin+"/.cache/holdfast-test/unfinished-") {
 			t.Errorf("apt was configured with %s", line)
@@ -122,7 +120,8 @@ func TestServersUnpacksNewerOnesOfOtherSuites(t *testing.T) {
 	}
 }
 
-// What a program calls in its own directory, as initdb does, has the same libraries; what is no program stays as it is.
+// A program that is called from its own directory, as initdb does, gets the same libraries. A file that is no program
+// stays as it is.
 func TestServersGetsWhatIsNamed(t *testing.T) {
 	b := withSuites(t)
 	b.newest()

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// What the script looks for, and the packages that have it.
+// What the script looks for, and the packages that contain it.
 const (
 	needed   = "redis-server initdb pgbouncer mariadbd etcd zookeeper.jar libfaketimeMT.so.1 chromium gcc"
 	packages = "redis-server postgresql pgbouncer mariadb-server etcd-server zookeeper libfaketime chromium gcc"
 )
 
-// A bare is a machine on which nothing is installed but what the script may
-// expect, and on which nothing that it does has an effect but a line in a log.
+// A bare is a machine on which nothing is installed except what the script may expect. Whatever the script does there
+// only adds a line to a log.
 type bare struct {
 	t   *testing.T
 	bin string
@@ -63,7 +63,7 @@ func (b *bare) program(name, body string) {
 	}
 }
 
-// release is a file that says which Debian this is.
+// release is a file that names the Debian release.
 func (b *bare) release() string {
 	b.t.Helper()
 	file := filepath.Join(b.bin, "os-release")
@@ -73,7 +73,7 @@ func (b *bare) release() string {
 	return file
 }
 
-// newest puts the servers there that newest-servers would get by day, but for these.
+// newest installs the servers that newest-servers would get by day, except these.
 func (b *bare) newest(but ...string) {
 	b.t.Helper()
 	for _, name := range []string{"mysql-9.7", "nats", "redis-8", "valkey-9", "versitygw"} {
@@ -90,8 +90,7 @@ func (b *bare) newest(but ...string) {
 	}
 }
 
-// run returns what the script printed, what it called, and whether it was
-// content.
+// run returns what the script printed, what it called, and whether it succeeded.
 func (b *bare) run(env ...string) (printed, called string, ok bool) {
 	b.t.Helper()
 	cmd := exec.Command("/bin/sh", "-c", "exec /bin/sh ../../scripts/servers $WANTED")

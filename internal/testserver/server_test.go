@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main{M: m}.Run()) }
 
-// responds waits until a server answers: one try has so little time that a machine which stands still can use it up.
+// responds waits until a server answers. One try has so little time that a stall of the machine can use it up.
 func responds(t *testing.T, addr string, ready func(addr string) error) {
 	t.Helper()
 	until := time.Now().Add(patience)
@@ -42,7 +42,7 @@ func TestARedisServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 		c.Close()
 		t.Error("a stopped server accepts connections")
 	}
-	s.Stop() // again is harmless
+	s.Stop() // a second Stop is harmless
 }
 
 func TestAFrozenServerDoesNotAnswerUntilItIsThawed(t *testing.T) {
@@ -64,7 +64,7 @@ func TestAFrozenServerDoesNotAnswerUntilItIsThawed(t *testing.T) {
 	if n, err := c.Read(b); err != nil || !strings.HasPrefix("+PONG\r\n", string(b[:n])) {
 		t.Fatalf("a thawed server answered %q, %v", b[:n], err)
 	}
-	s.Freeze() // the clean-up stops a frozen one as well
+	s.Freeze() // the clean-up also stops a frozen server
 }
 
 func TestASharedServerIsOneForAllTests(t *testing.T) {
@@ -112,7 +112,7 @@ func TestAPostgresServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 	s := Postgres(t)
 	for _, end := range []func(){s.Kill, s.Stop} {
 		responds(t, s.Addr, postgresReady)
-		idle, err := net.Dial("tcp", s.Addr) // a client who stays does not keep it from ending
+		idle, err := net.Dial("tcp", s.Addr) // a connected client does not keep the server from ending
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestAMariaDBServerAnswersStopsAndStartsAgainOnItsAddress(t *testing.T) {
 	s := MariaDB(t, "--max-connections=7")
 	for _, end := range []func(){s.Kill, s.Stop} {
 		responds(t, s.Addr, mariaDBReady)
-		idle, err := net.Dial("tcp", s.Addr) // a client who stays does not keep it from ending
+		idle, err := net.Dial("tcp", s.Addr) // a connected client does not keep the server from ending
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// emptyCache is a directory in which nothing was got yet, and puts a server there, or the reason why it is not.
+// emptyCache makes an empty cache. It returns functions that put a server there, or the reason why it is missing.
 func emptyCache(t *testing.T) (got, unreached func(name, text string)) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -68,7 +68,7 @@ func TestAnUnreachableServerIsReplacedAndReported(t *testing.T) {
 	}
 }
 
-// Nothing stands in for a server that is asked for by its name.
+// No other server replaces one that is asked for by its name.
 func TestAServerThatIsNamedIsTheOneThatTheTestsRunOn(t *testing.T) {
 	got, unreached := emptyCache(t)
 	t.Setenv(ServersEnv, "etcd-3.5 redis-6")

@@ -54,7 +54,7 @@ func TestGiveUp_OnEachStore(t *testing.T) {
 	})
 }
 
-// Of an upgrade, between processes: it asks the reader that blocks it, and says that it waits.
+// An upgrade in another process asks the reader that blocks it, and reports that it waits.
 func TestGiveUp_AnUpgradeAsksOnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{RenewEvery: 2 * time.Second}, func(t *testing.T, p *pair) {
 		ctx := within(t)
@@ -123,8 +123,9 @@ func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 		third := must[*holdfast.Lease](t)(p.here.Semaphore("s", 5).TryAcquire(ctx, 3))
 		release(t, third)
 
-		// Who waits is in once there is room by both totals: two of three and four of five are never in together. Which is the
-		// first is not for this test: where waiters poll, one that is seen to wait may not have its position yet.
+		// A waiter is granted once both totals leave room: two of three and four of five are never held together. This
+		// test does not check which is first: where waiters poll, a waiter may be visible before it has its queue
+		// position.
 		waits := func(l *holdfast.Locker, total, n int) chan *holdfast.Lease {
 			in, before := make(chan *holdfast.Lease, 1), len(p.entries(t, "s"))
 			go func() {
@@ -162,7 +163,7 @@ func TestSemaphore_TwoTotalsOnEachStore(t *testing.T) {
 	})
 }
 
-// B164, B65: who holds, and a break, between processes.
+// B164, B65: another process sees the holder, and breaks the lock.
 func TestLookAndBreak_OnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{RenewEvery: time.Second}, func(t *testing.T, p *pair) {
 		ctx := within(t)

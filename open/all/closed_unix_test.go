@@ -15,13 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/open"
 )
 
-// longest is how long that may take.
+// longest is how long the report of a closed port may take.
 const longest = 3 * time.Second
 
-// Where nobody listens a caller is told so soon, with the cause, whatever the
-// driver does by itself. It takes about 0.6 s, which is logged; the bound here is
-// for a machine with much else to do, and well under the five seconds for which
-// an indeterminate ask is repeated.
+// If nothing listens, the caller soon gets an error with the cause, whatever the driver does by itself. It takes about
+// 0.6 s, which is logged. The bound here allows for a busy machine, and is well under the five seconds for which an
+// indeterminate ask is repeated.
 func TestAClosedPortIsReportedSoonOnEachStore(t *testing.T) {
 	for name, url := range testserver.URLs {
 		t.Run(name, func(t *testing.T) {
@@ -41,7 +40,7 @@ func TestAClosedPortIsReportedSoonOnEachStore(t *testing.T) {
 			}{{"TryLock", locks.Mutex("a").TryLock}, {"Lock", locks.Mutex("a").Lock}} {
 				var err error
 				took := time.Hour
-				for began := time.Now(); took > longest && time.Since(began) < time.Minute; { // a machine may stall while it is timed
+				for began := time.Now(); took > longest && time.Since(began) < time.Minute; { // the machine may stall during one measurement
 					begin := time.Now()
 					_, err = how.lock(t.Context())
 					took = min(took, time.Since(begin))

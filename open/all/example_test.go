@@ -5,7 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/open"
-	_ "github.com/holdfast-go/holdfast/open/all" // or the packages of the stores that are wanted
+	_ "github.com/holdfast-go/holdfast/open/all" // or the packages of the stores that you want
 )
 
 // With the import of this package open.URL knows every store.
@@ -16,7 +16,7 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		locks, err := holdfast.New(store, nil) // it does no I/O
+		locks, err := holdfast.New(store, nil) // this does no I/O
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -7,12 +7,12 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// Two processes with a crowd each: never two inside, tokens in the order in
-// which they are inside, and both are served.
+// Two processes with a crowd of waiters each. There are never two holders, the holders' tokens grow, and both processes
+// are served.
 func TestHandOver_TwoCrowdsOnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		var wg sync.WaitGroup
-		inside, newest := 0, int64(0) // guarded by the name, as the race detector sees
+		inside, newest := 0, int64(0) // guarded by the lock; the race detector checks that
 		for _, l := range []*holdfast.Locker{p.here, p.there} {
 			for range 20 {
 				wg.Go(func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// schemes are those of the table, all of them.
+// schemes are all schemes of the table.
 func schemes(t *testing.T) []string {
 	t.Helper()
 	_, err := open.URL("no-such-scheme:")
@@ -29,9 +29,8 @@ func schemes(t *testing.T) []string {
 	return all
 }
 
-// A URL of a server that names no host is a mistake: to take this host in its
-// place makes a lock that everybody has for himself. So it is for each scheme, with
-// all settings that would name a host for a driver.
+// A server URL without a host is a mistake. If it meant this host, each host would have a lock of its own. It is
+// refused for each scheme, even with all settings that would give a driver a host.
 func TestAURLWithoutAHostIsRefused(t *testing.T) {
 	for key, value := range map[string]string{"PGHOST": "127.0.0.1", "PGHOSTADDR": "127.0.0.1", "NATS_URL": "nats://127.0.0.1"} {
 		t.Setenv(key, value)
@@ -70,7 +69,7 @@ func TestAURLWithoutAHostIsRefused(t *testing.T) {
 	}
 }
 
-// PostgreSQL's socket is a host that is named, in the way of libpq.
+// The socket directory of PostgreSQL is a host that is named, in the syntax of libpq.
 func TestURL_AHostOfPostgresMayBeAParameter(t *testing.T) {
 	for url, want := range map[string]string{
 		"postgres://u@/locks?host=/var/run/postgresql":   "PostgreSQL at /var/run/postgresql, port 5432, database locks",
@@ -89,8 +88,7 @@ func TestURL_AHostOfPostgresMayBeAParameter(t *testing.T) {
 	}
 }
 
-// A directory is the same for all who name it only if it does not depend on where
-// they are.
+// A relative path names different directories for processes with different working directories, so it is refused.
 func TestARelativeDirectoryIsRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, url := range []string{"file:locks", "file:./locks", "file:../locks", "file:~/locks", "file:locks?trust-fs=1", "FILE:locks", "file:%2e/locks"} {
@@ -109,7 +107,7 @@ func TestARelativeDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// The URLs that operators are shown are some.
+// Each URL in the manual for operators is valid.
 func TestEachURLOfTheManualOpens(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operate.md")
 	if err != nil {
@@ -120,7 +118,7 @@ func TestEachURLOfTheManualOpens(t *testing.T) {
 		t.Errorf("there are %d, which is not the table of all", len(found))
 	}
 	for _, f := range found {
-		url := strings.NewReplacer("user:password@", "", "/var/lib/locks", t.TempDir()).Replace(f[1]) // to log in some need the server
+		url := strings.NewReplacer("user:password@", "", "/var/lib/locks", t.TempDir()).Replace(f[1]) // some need the server to log in
 		s, err := open.URL(url)
 		if err != nil {
 			t.Errorf("%s: %v", f[1], err)

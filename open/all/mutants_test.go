@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/mutant"
 )
 
-// A URL that would be of a store which nobody else uses is refused; without that a test fails.
+// A URL that would open a store that no other process uses is refused. Without that check a test fails.
 func TestTheTestsCatchEachMutantOfAURL(t *testing.T) {
 	t.Parallel()
 	const (

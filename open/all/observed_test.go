@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// notifiesOfNames reports whether the store can notify of a name.
+// notifiesOfNames reports whether the store can notify of changes of a name.
 func (p *pair) notifiesOfNames(t *testing.T) bool {
 	t.Helper()
 	w, is := p.inspect.(store.NameWatcher)
@@ -30,8 +30,7 @@ func (p *pair) notifiesOfNames(t *testing.T) bool {
 	return true
 }
 
-// An observer in another process is notified of each change of a leader. By a poll it would be
-// seen after an hour.
+// An observer in another process is notified of each change of the leader. A poll would see it only after an hour.
 func TestAnObserverOfAnElectionIsNotified_OnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{PollMin: time.Hour, PollMax: time.Hour, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		if !p.notifiesOfNames(t) {
@@ -46,7 +45,7 @@ func TestAnObserverOfAnElectionIsNotified_OnEachStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		soon := within(t)
-		steps := []func(){ // it is watched from before the first is seen
+		steps := []func(){ // the observer watches before it sees the first leader
 			func() { lease.SetNote("a note") },
 			func() { lease.SetNote("another") },
 			func() { lease.Release() },

@@ -123,7 +123,7 @@ func TestAWrongURLIsInvalidAndNotRepeated(t *testing.T) {
 			t.Errorf("%q: %v, %v, want an ErrInvalid", url, s, err)
 			continue
 		}
-		if url != "secret:x" && strings.Contains(err.Error(), "secret") { // of "secret:x" it is the scheme
+		if url != "secret:x" && strings.Contains(err.Error(), "secret") { // in "secret:x" it is the scheme
 			t.Errorf("%q: the error repeats it: %v", url, err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestAURLWithAUserOrPasswordIsSecret(t *testing.T) {
 	}
 }
 
-// Tokens are drawn only where they are asked for.
+// Tokens are drawn only if the URL asks for them.
 func TestURL_SessionsHaveTokensIfAskedFor(t *testing.T) {
 	for url, want := range map[string]bool{
 		"postgres+session://u@h/db": false, "postgres+session://u@h/db?tokens=0": false, "postgres+session://u@h/db?tokens=1": true,

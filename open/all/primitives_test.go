@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/store"
 )
 
-// patience bounds what is waited for: a loaded machine is no failure.
+// patience bounds each wait: a loaded machine is no failure.
 const patience = 3 * time.Minute
 
 // A pair is two processes on one store, as far as the store can tell.
@@ -76,7 +76,7 @@ func eachStore(t *testing.T, o *holdfast.Options, f func(*testing.T, *pair)) {
 	}
 }
 
-// entries is what the store has of the name.
+// entries are the entries of the name in the store.
 func (p *pair) entries(t testing.TB, name string) []store.Entry {
 	t.Helper()
 	for st, err := range p.inspect.List(t.Context(), name) {
@@ -88,7 +88,7 @@ func (p *pair) entries(t testing.TB, name string) []store.Entry {
 	return nil
 }
 
-// until waits for what must come to be.
+// until waits for a condition that must come true.
 func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(5 * time.Millisecond) {
@@ -115,7 +115,7 @@ func release(t testing.TB, l *holdfast.Lease) {
 	}
 }
 
-// within is a context for what must not take for ever.
+// within is a context that bounds what must not take forever.
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
@@ -140,7 +140,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		read, id := u.Token(), u.ID()
 		release(t, before)
 
-		// A cancelled one lets the others in again.
+		// A canceled upgrade admits the others again.
 		pending := func() bool {
 			l, err := there.Read().TryLock(ctx)
 			if err == nil {
@@ -161,7 +161,7 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 			return err == nil && l.Release() == nil
 		})
 
-		// While one is pending nobody gets in, and then it is alone.
+		// While an upgrade is pending nothing else is granted. Then the upgraded hold is alone.
 		var up sync.WaitGroup
 		up.Go(func() {
 			if err := u.Upgrade(ctx); err != nil {
@@ -180,12 +180,12 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 		if e := p.entries(t, "a"); len(e) != 1 || e[0].Weight != store.Full || e[0].UpgradeToken != u.Token() {
 			t.Fatalf("the store has %+v", e)
 		}
-		// The token of the grant is the hold's identity still: renewals go on.
+		// The token of the grant still identifies the hold: renewals work.
 		if err := u.Renew(ctx, time.Minute); err != nil || !u.Valid() {
 			t.Fatal("a renewal after the upgrade:", err)
 		}
 
-		// Down with no gap: readers come in, a writer does not.
+		// A downgrade leaves no gap: readers are admitted, a writer is not.
 		var others sync.WaitGroup
 		others.Go(func() {
 			l, err := there.Read().Lock(ctx)
@@ -216,12 +216,11 @@ func TestUpgrade_OnEachStore(t *testing.T) {
 	})
 }
 
-// Read, wait until alone, write: no increment is lost, and no reader sees a
-// write that is half done.
+// Read, wait until alone, write: no increment is lost, and no reader sees half a write.
 func TestUpgrade_NoIncrementIsLostOnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)
-		var one, two int // plain: the lock guards them
+		var one, two int // plain variables: the lock guards them
 		var inside atomic.Int64
 		var all sync.WaitGroup
 		const workers, rounds = 3, 15
@@ -291,15 +290,15 @@ func TestUpgrade_OfABrokenHoldIsLostOnEachStore(t *testing.T) {
 	})
 }
 
-// renewable is how long a hold has left at least that was taken for ten minutes and is renewed for thirty.
+// renewable is the least time that a hold has left if it was taken for ten minutes and is renewed for thirty.
 func renewable(t testing.TB) time.Duration {
-	if strings.HasSuffix(t.Name(), "/zk") { // no node of ZooKeeper's moves to a longer session, of which three quarters count
+	if strings.HasSuffix(t.Name(), "/zk") { // no ZooKeeper node moves to a longer session, and three quarters of a session count
 		return 7 * time.Minute
 	}
 	return 20 * time.Minute
 }
 
-// B71: longer, and shorter for us alone.
+// B71: a renewal can make it longer for all, and shorter for us alone.
 func TestRenewByHand_OnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{NoRenew: holdfast.On, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		ctx := within(t)
@@ -327,7 +326,7 @@ func TestRenewByHand_OnEachStore(t *testing.T) {
 	})
 }
 
-// Also while a writer waits, which a reader that comes anew would stand behind.
+// Also while a writer waits, which would block a new reader.
 func TestReentry_OnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{Reentrant: holdfast.On}, func(t *testing.T, p *pair) {
 		ctx := within(t)

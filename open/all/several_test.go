@@ -49,7 +49,7 @@ func TestSeveral_OnEachStore(t *testing.T) {
 		release(t, must[*holdfast.Lease](t)(p.there.Mutex("1").TryLock(ctx)))
 		release(t, must[*holdfast.Lease](t)(p.there.Mutex("2").TryLock(ctx)))
 
-		// One waits for the other, and is in when all is free.
+		// The second process waits for the first, and is granted once all names are free.
 		var got *holdfast.LeaseSet
 		var waiter sync.WaitGroup
 		waiter.Go(func() {
@@ -67,7 +67,7 @@ func TestSeveral_OnEachStore(t *testing.T) {
 			return
 		}
 		for _, name := range got.Names() {
-			// etcd lists the token of who had to wait a second later.
+			// etcd lists the token of a waiter a second after its grant.
 			until(t, "the store has the token of "+name, func() bool {
 				e := p.entries(t, name)
 				return len(e) == 1 && e[0].Token == got.Token(name) && e[0].Token != 0
@@ -84,7 +84,7 @@ func TestSeveral_OnEachStore(t *testing.T) {
 	})
 }
 
-// By one call, and the store has it so.
+// One call renews all, and the store shows it.
 func TestSeveral_RenewedByHandOnEachStore(t *testing.T) {
 	eachStore(t, &holdfast.Options{NoRenew: holdfast.On, TTL: 10 * time.Minute}, func(t *testing.T, p *pair) {
 		ctx, longer := within(t), renewable(t)
@@ -111,7 +111,7 @@ func TestSeveral_RenewedByHandOnEachStore(t *testing.T) {
 		if !all.Lease("1").Valid() || !all.Lease("3").Valid() {
 			t.Error("the others are lost by that")
 		}
-		_ = all.Release() // of "2" it is the second
+		_ = all.Release() // for "2" it is the second release
 		for _, name := range all.Names() {
 			if e := p.entries(t, name); len(e) != 0 {
 				t.Errorf("%s: left in the store: %+v", name, e)
@@ -120,7 +120,7 @@ func TestSeveral_RenewedByHandOnEachStore(t *testing.T) {
 	})
 }
 
-// Whatever the order in which they are named, from either process.
+// In whatever order either process names the locks.
 func TestSeveral_OppositeOrdersOnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)
@@ -150,7 +150,7 @@ func TestSeveral_OppositeOrdersOnEachStore(t *testing.T) {
 	})
 }
 
-// Two candidates and one who watches.
+// Two candidates and one observer.
 func TestElection_OnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx, cancel := context.WithCancel(within(t))
@@ -218,13 +218,13 @@ func TestElection_OnEachStore(t *testing.T) {
 		lead(bert)
 		until(t, "bert is in line", func() bool { return len(p.entries(t, "leader")) == 2 })
 		resign <- struct{}{}
-		expect("bert", "") // for a moment nobody may lead
+		expect("bert", "") // there may be no leader for a moment
 		resign <- struct{}{}
 		expect("")
 	})
 }
 
-// The process that detached them ends, and another goes on with one, and gives the other back.
+// The process that detached the leases ends. Another process continues with one and releases the other.
 func TestAdopt_OnEachStore(t *testing.T) {
 	eachStore(t, nil, func(t *testing.T, p *pair) {
 		ctx := within(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// rulesOf returns the groups of alerting rules of docs/operate.md, which are evaluated on the database.
+// rulesOf returns the groups of alerting rules in docs/operate.md, evaluated on the database.
 func rulesOf(t *testing.T, db *database) []*rules.Group {
 	t.Helper()
 	page, err := os.ReadFile("../../../docs/operate.md")
@@ -43,10 +43,10 @@ func rulesOf(t *testing.T, db *database) []*rules.Group {
 	return slices.Collect(maps.Values(groups))
 }
 
-// A firing is when an alert fired first, and when it had ended, from the beginning of the story; 0 if it had not.
+// A firing is when an alert fired first and when it ended, counted from the beginning of the story; 0 if it did not.
 type firing struct{ from, to time.Duration }
 
-// fired says which alerts a story fires.
+// fired returns the alerts that a story fires.
 func fired(t *testing.T, all []samples) map[string]firing {
 	t.Helper()
 	db := newDatabase(t)
@@ -80,8 +80,8 @@ func fired(t *testing.T, all []samples) map[string]firing {
 
 const day = 24 * time.Hour
 
-// works is a day of a fleet in which all is well: locks that are got at once and waited for, a standby candidate, outages that
-// are too short to matter, and a job each night.
+// works is a day of a healthy fleet: locks that are free and locks that are waited for, a standby candidate, outages
+// too short to matter, and a job each night.
 func works(p *process) {
 	stop := make(chan struct{})
 	done := make(chan struct{}, 3)
@@ -162,7 +162,7 @@ func TestEachAlertFiresForWhatItNames(t *testing.T) {
 			p.store.Break("nightly")
 		}, 28 * time.Minute, 40 * time.Minute},
 		{"HoldfastStoreUnavailable", func(p *process) {
-			go func() { // it asks, or nobody notices
+			go func() { // it must ask, or nothing notices
 				for range 60 {
 					time.Sleep(20 * time.Second)
 					if lease, err := p.locks.Mutex("often").TryLock(p.t.Context()); err == nil {

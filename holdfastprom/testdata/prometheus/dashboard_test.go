@@ -15,17 +15,17 @@ import (
 	"github.com/holdfast-go/holdfast"
 )
 
-// everything is a story in which each metric gets a value.
+// everything is a story that gives each metric a value.
 func everything(p *process) {
 	lease := p.lock("lost")
 	p.lock("held").Release()
-	time.Sleep(150 * time.Second) // or the series would begin with what follows, and not increase
+	time.Sleep(150 * time.Second) // otherwise the series would begin with what follows, and not increase
 	held := p.lock("held")
 	if _, err := p.locks.Mutex("held").TryLock(p.t.Context()); !errors.Is(err, holdfast.ErrHeld) {
 		p.t.Error(err)
 	}
 	time.AfterFunc(20*time.Millisecond, func() { held.Release() })
-	next, err := p.locks.Mutex("held").Lock(p.t.Context()) // which is handed over
+	next, err := p.locks.Mutex("held").Lock(p.t.Context()) // the hold is handed over to it
 	if err != nil {
 		p.t.Error(err)
 		return
@@ -39,14 +39,14 @@ func everything(p *process) {
 	p.lock("held").Release()
 }
 
-// Each panel shows something once there is something to show, and what Grafana's own library says of a dashboard is so.
+// Each panel shows data once there is some, and the dashboard is valid for Grafana's own library.
 func TestEachPanelOfTheDashboardShowsWhatIsExported(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/grafana.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var board dashboard.Dashboard
-	if err := board.UnmarshalJSONStrict(text); err != nil && err.Error() != "" { // it returns an empty list of errors too
+	if err := board.UnmarshalJSONStrict(text); err != nil && err.Error() != "" { // the library returns an empty list of errors, too
 		t.Fatal(err)
 	}
 	if err := board.Validate(); err != nil {
@@ -58,7 +58,7 @@ func TestEachPanelOfTheDashboardShowsWhatIsExported(t *testing.T) {
 		db.add(t, s)
 	}
 	now := all[len(all)-1].at
-	var plain struct { // of what the library leaves open
+	var plain struct { // the parts that the library leaves open
 		Panels []struct {
 			Title   string
 			Type    string
@@ -87,7 +87,7 @@ func TestEachPanelOfTheDashboardShowsWhatIsExported(t *testing.T) {
 					sum += sample.F
 				}
 			}
-			if zero := panel.Title == "Held now" || panel.Title == "Held, by process"; err != nil || len(vector) == 0 || (sum == 0) != zero { // all was given back
+			if zero := panel.Title == "Held now" || panel.Title == "Held, by process"; err != nil || len(vector) == 0 || (sum == 0) != zero { // all locks were released
 				t.Errorf("%s: %s shows %v (%v)", panel.Title, expr, vector, err)
 			}
 			query.Close()

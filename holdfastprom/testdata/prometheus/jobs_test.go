@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// command builds holdfast.
+// command builds the holdfast command.
 func command(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "holdfast.exe")
@@ -26,7 +26,7 @@ func command(t *testing.T) string {
 	return name
 }
 
-// The alerts on what holdfast run --metrics-file writes.
+// These are the alerts on the metrics that holdfast run --metrics-file writes.
 func TestEachAlertOnAJobFiresForWhatItNames(t *testing.T) {
 	holdfast := command(t)
 	store := "file:" + t.TempDir()
@@ -66,7 +66,7 @@ func TestEachAlertOnAJobFiresForWhatItNames(t *testing.T) {
 				all = all[:25*60]
 			}
 			is := fired(t, all)
-			delete(is, "NightlyDidNotRun") // that of a program
+			delete(is, "NightlyDidNotRun") // this alert is about a program
 			f, ok := is[c.alert]
 			if ok != (c.alert != "") || f.from > c.after {
 				t.Errorf("fired: %v, want %q after %v", is, c.alert, c.after)

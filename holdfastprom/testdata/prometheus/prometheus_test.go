@@ -23,10 +23,10 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// interval is that of Prometheus, if nothing else is configured: of scrapes, and of the evaluation of rules.
+// interval is the default interval of Prometheus for scrapes and for the evaluation of rules.
 const interval = time.Minute
 
-// A process is one that uses holdfast, and is scraped.
+// A process is a scraped process that uses holdfast.
 type process struct {
 	t       *testing.T
 	store   *memstore.Store
@@ -34,7 +34,7 @@ type process struct {
 	locks   *holdfast.Locker
 }
 
-// lock gets the lock, without waiting.
+// lock takes the lock without waiting.
 func (p *process) lock(name string) *holdfast.Lease {
 	p.t.Helper()
 	lease, err := p.locks.Mutex(name).TryLock(p.t.Context())
@@ -44,21 +44,21 @@ func (p *process) lock(name string) *holdfast.Lease {
 	return lease
 }
 
-// away makes the store not answer for so long.
+// away makes the store unreachable for so long.
 func (p *process) away(d time.Duration) {
 	p.store.Fail(func(op, name string) error { return io.ErrUnexpectedEOF })
 	time.Sleep(d)
 	p.store.Fail(nil)
 }
 
-// samples are what a scrape brought.
+// samples are the result of a scrape.
 type samples struct {
 	at       time.Time
 	families []*dto.MetricFamily
 }
 
-// scraped runs a story in a bubble, in which hours pass at once, and returns what was scraped meanwhile, from before the
-// story on. It goes on for as long after the story.
+// scraped runs a story in a bubble, in which hours pass at once. It returns the scrapes from just before the story
+// until `after` has passed since its end.
 func scraped(t *testing.T, after time.Duration, story func(p *process)) (all []samples) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func scraped(t *testing.T, after time.Duration, story func(p *process)) (all []s
 	return all
 }
 
-// database is a Prometheus without its scrapes.
+// database is the database of a Prometheus, without its scraper.
 type database struct {
 	*teststorage.TestStorage
 	engine *promql.Engine
@@ -110,7 +110,7 @@ func newDatabase(t *testing.T) *database {
 	return &database{teststorage.New(t), promqltest.NewTestEngine(t, false, 5*time.Minute, 50e6)}
 }
 
-// add stores what a scrape brought, as a scrape of a target does.
+// add stores the result of a scrape, as Prometheus does.
 func (db *database) add(t *testing.T, s samples) {
 	t.Helper()
 	to := db.AppenderV2(t.Context())
@@ -143,7 +143,7 @@ func (db *database) add(t *testing.T, s samples) {
 	}
 }
 
-// querier reads all that is stored.
+// querier reads everything that is stored.
 func querier(t *testing.T, db *database) storage.Querier {
 	t.Helper()
 	q, err := db.Querier(math.MinInt64, math.MaxInt64)

@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// repository is one with a commit of two modules, and the test is in its directory then.
-// It returns the commit.
+// repository makes a repository with a commit of two modules, and changes to its directory. It returns the commit.
 func repository(t *testing.T, files map[string]string) string {
 	t.Helper()
-	t.Setenv("HOME", t.TempDir()) // of the cache
+	t.Setenv("HOME", t.TempDir()) // the cache goes there
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("GOCACHE", must(exec.Command("go", "env", "GOCACHE").Output()))
 	t.Chdir(t.TempDir())
@@ -84,7 +83,7 @@ func TestABreakingChangeIsFoundInEachModule(t *testing.T) {
 		}
 		return must(os.ReadFile(record))
 	}
-	fails(record) // there is no file
+	fails(record) // the file does not exist
 	if got := recorded(); strings.Contains(got, "example.com") {
 		t.Errorf("nothing has changed, and it says\n%s", got)
 	}
@@ -106,11 +105,11 @@ func TestABreakingChangeIsFoundInEachModule(t *testing.T) {
 		}
 	}
 
-	// Once it is as it was, what is recorded is too much.
+	// After the change is undone, its record is superfluous.
 	written(t, sample)
 	fails("no more: - F: removed")
 
-	// A tag counts before the commit.
+	// The comparison is with a tag, if there is one, and not with the commit.
 	commit(t)
 	must(exec.Command("git", "tag", "v0.1.0").Output())
 	written(t, map[string]string{"a/a.go": "package a\n"})
@@ -127,7 +126,7 @@ func TestAnUnknownBaseCommitIsReported(t *testing.T) {
 	}
 }
 
-// A package that is gone breaks whoever imports it.
+// A package that was removed breaks its importers.
 func TestAPackageThatIsGoneIsFound(t *testing.T) {
 	since := repository(t, sample)
 	written(t, map[string]string{policy: "those of commit `" + since + "`"})

@@ -22,13 +22,13 @@ func TestAModuleIsBuiltAloneWithTheOthersOfTheTree(t *testing.T) {
 	}
 }
 
-// Each adapter is tried with the newest of its library.
+// Each adapter is tried with the newest version of its library.
 func TestAModuleIsBuiltWithTheNewestLibraries(t *testing.T) {
 	repository(t)
 	others(t, "example.org/library")
 	write(t, "a/go.mod", "module "+own+"/a\n\ngo 1.26.0\n\nrequire (\n\t"+own+" v0.0.0\n\texample.org/library v1.0.0\n)\n")
 	write(t, "a/a.go", "package a\n\nimport (\n\tx \"example.org/library\"\n\t\""+own+"\"\n)\n\nvar N = x.N() + holdfast.N\n")
-	is := func(version string) []string { // of another version it is an error
+	is := func(version string) []string { // any other version is an error
 		return []string{"list", "-m", "-f", `{{if ne .Version "` + version + `"}}{{index .Path 999}}{{end}}`, "example.org/library"}
 	}
 	for version, command := range map[string]string{"v1.0.0": "alone", "v1.1.0": "newest"} {
@@ -67,7 +67,7 @@ func TestAnUnknownModuleIsRefused(t *testing.T) {
 	}
 }
 
-// No module is left out of the tests with the oldest drivers but those that ask for the newest.
+// Only the modules that ask for the newest drivers are left out of the tests with the oldest.
 func TestTheOldestDriversAreTriedInEachModuleThatAsksForThem(t *testing.T) {
 	t.Chdir("../../..")
 	all, err := find(".")
@@ -94,7 +94,7 @@ func TestTheOldestDriversAreTriedInEachModuleThatAsksForThem(t *testing.T) {
 	}
 }
 
-// The tests of guard are a module of their own. Alone it has the drivers that users of the stores have at least.
+// The tests of guard are a module of their own. Built alone, it uses the oldest drivers that users of the stores can have.
 func TestGuardIsTriedWithTheOldestDriversOfTheStores(t *testing.T) {
 	t.Chdir("../../..")
 	for store, driver := range map[string]string{"pgstore": "github.com/jackc/pgx/v5", "mysqlstore": "github.com/go-sql-driver/mysql"} {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// asksFor is what each published module may ask for in a version of its own: its driver, and what a driver names in a version
-// with a known hole, as etcd's does gRPC and certmagic golang.org/x/net.
+// asksFor is what each published module may require in a version of its own: its driver, and what a driver requires in
+// a version with a known hole, such as gRPC for etcd and golang.org/x/net for certmagic.
 var asksFor = map[string][]string{
 	".":                          {"golang.org/x/sys"},
 	"redisstore":                 {"github.com/redis/go-redis/v9"},
@@ -28,7 +28,7 @@ var asksFor = map[string][]string{
 	"holdfastprom":               {"github.com/prometheus/client_golang"},
 	"open/all":                   nil,
 	"adapters/holdfastcertmagic": {"github.com/caddyserver/certmagic", "golang.org/x/net"},
-	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3", "github.com/kr/text"}, // kr/text: of the tests of what goose tests with, in no program
+	"adapters/holdfastgoose":     {"github.com/pressly/goose/v3", "github.com/kr/text"}, // kr/text: for the tests of goose's test dependencies, in no program
 	"adapters/holdfastmigrate":   {"github.com/golang-migrate/migrate/v4"},
 	"adapters/holdfasttusd":      {"github.com/tus/tusd/v2"},
 	"adapters/holdfastgocron":    {"github.com/go-co-op/gocron/v2"},
@@ -41,7 +41,7 @@ var asksFor = map[string][]string{
 	"prove":                      {"github.com/anishathalye/porcupine"},
 }
 
-// ofDrivers is what modules import besides, in the version that a driver brings.
+// ofDrivers is what modules import as well, in the version that a driver requires.
 var ofDrivers = map[string][]string{
 	"adapters/holdfastgoose": {"modernc.org/sqlite"},
 	"etcdstore":              {"go.etcd.io/etcd/api/v3", "go.etcd.io/etcd/client/pkg/v3", "go.uber.org/zap"},
@@ -52,7 +52,7 @@ var ofDrivers = map[string][]string{
 // forTests is what tests import. Users get a line in go.sum for it, and its version if they have an older one: decision 51.
 var forTests = []string{"go.uber.org/goleak", "pgregory.net/rapid"}
 
-// No module, least of all the root, comes to require what is on no list.
+// No module, least of all the root, requires what is on no list.
 func TestNoModuleRequiresMoreThanIsListed(t *testing.T) {
 	t.Chdir("../../..")
 	all, err := find(".")
@@ -74,7 +74,7 @@ func TestNoModuleRequiresMoreThanIsListed(t *testing.T) {
 	}
 }
 
-// requiredBy is what a go.mod requires directly, by module.
+// requiredBy is what a go.mod requires directly, with the version of each module.
 func requiredBy(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
@@ -94,8 +94,8 @@ func requiredBy(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A program on one of our modules gets no module in a newer version than a program on that module's driver and the libraries
-// of our tests alone.
+// A program on one of our modules gets no newer version of a module than a program on just that module's driver and our
+// test libraries.
 func TestEachModuleAsksForNoMoreThanItsDriverDoes(t *testing.T) {
 	env := append(packedTree(t), "GOFLAGS=-modcacherw -mod=mod")
 	all, err := find(".")
@@ -117,8 +117,8 @@ func TestEachModuleAsksForNoMoreThanItsDriverDoes(t *testing.T) {
 	}
 }
 
-// leastOf is what a program gets that requires what the module may ask for itself. What else it names is named there
-// in the version that results, as go mod tidy does it: so its own requirements count.
+// leastOf is what a program gets that requires what the module may require itself. What else the module names is added
+// in the resulting version, as go mod tidy does: so its own requirements count.
 func leastOf(t *testing.T, env []string, all []*module, m *module) map[string]string {
 	t.Helper()
 	requires := map[string]string{} // "": indirect
@@ -138,7 +138,8 @@ func leastOf(t *testing.T, env []string, all []*module, m *module) map[string]st
 	}
 }
 
-// imports adds what the module, and those of the repository that it needs, may ask for themselves, and "" for the rest.
+// imports adds what the module, and the modules of the repository that it needs, may require themselves, and "" for the
+// rest.
 func imports(t *testing.T, all []*module, m *module, requires map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.dir, "go.mod"))

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// write writes a file of the text, and the directories that it is in.
+// write writes a file, and makes its directories.
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -22,7 +22,7 @@ func write(t *testing.T, name, text string) {
 	}
 }
 
-// others is a proxy with modules of others, each in the versions 1.0.0 and 1.1.0. It is the only one from then on.
+// others is a proxy with modules of others, each in the versions 1.0.0 and 1.1.0. From then on it is the only proxy.
 func others(t *testing.T, paths ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,8 @@ func others(t *testing.T, paths ...string) {
 	t.Setenv("GOMODCACHE", t.TempDir())
 }
 
-// onDriver has the root module of a repository ask for a version of a driver, and its test for the old one of a library.
+// onDriver makes the root module of a repository require a version of a driver, and its test the old version of a
+// library.
 func onDriver(t *testing.T, version string) {
 	t.Helper()
 	write(t, "go.mod", "module "+own+"\n\ngo 1.26.0\n\nrequire (\n\texample.org/driver "+version+"\n\texample.org/tested v1.0.0\n)\n")
@@ -69,7 +70,7 @@ func onDriver(t *testing.T, version string) {
 	}
 }
 
-// What users get is tried with the newest of what it imports. What its tests import is not theirs.
+// What users get is tried with the newest version of its imports. Imports of its tests do not count.
 func TestAnOlderDriverThanThereIsIsFound(t *testing.T) {
 	repository(t)
 	if err := run([]string{"behind"}); err == nil || !strings.Contains(err.Error(), "no module imports one of others") {
@@ -87,7 +88,7 @@ func TestAnOlderDriverThanThereIsIsFound(t *testing.T) {
 	}
 }
 
-// A module that calls what has a known hole is found, by its name.
+// A module that calls code with a known hole is found, and named.
 func TestAKnownHoleIsFound(t *testing.T) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A user proves a lock of their own from a module of their own, with the prover from a proxy: the right lock is
-// proved, and the classic bug of the other is found.
+// A user proves a lock of their own from a module of their own, with the prover from a proxy. The right lock is proved,
+// and the classic bug of the other is found.
 func TestAUserProvesALockOfTheirOwn(t *testing.T) {
 	server, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestAUserProvesALockOfTheirOwn(t *testing.T) {
 	t.Log(u.do("go", "test", "-v", "-timeout", "15m", "."))
 }
 
-// redis starts a server, and returns its address.
+// redis starts a server and returns its address.
 func redis(t *testing.T, server string) (addr string) {
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func redis(t *testing.T, server string) (addr string) {
 	}
 }
 
-// answers waits until the server answers. It is false if the server has ended: somebody else had its port.
+// answers waits until the server answers. It is false if the server has ended, because another process had its port.
 func answers(t *testing.T, addr string, ended <-chan error) bool {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
 		select {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// repository is one of a root and a module a, which needs the root, in a directory of its own, in which the test is then.
+// repository makes a repository with a root and a module a that needs the root, and changes to its directory.
 func repository(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,7 +103,7 @@ func TestAllModulesAreTaggedAlike(t *testing.T) {
 		}
 		return string(out)
 	}
-	if err := os.WriteFile("bench/go.mod", []byte("module "+own+"/bench\n\ngo 1.26.0\n"), 0o600); err != nil { // which is published to nobody
+	if err := os.WriteFile("bench/go.mod", []byte("module "+own+"/bench\n\ngo 1.26.0\n"), 0o600); err != nil { // bench is not published
 		t.Fatal(err)
 	}
 	git("init", "-q")
@@ -148,7 +148,7 @@ push them in one go: git push --atomic origin HEAD v1.2.3 a/v1.2.3
 		t.Error(err)
 	}
 	build := exec.Command("go", "build", "work")
-	build.Env = append(os.Environ(), "GOWORK=") // as found
+	build.Env = append(os.Environ(), "GOWORK=") // find go.work, whatever this test runs with
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Errorf("the workspace: %v\n%s", err, out)
 	}

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// A user is somebody with a module of their own, who has the modules of the tree from a proxy, and no
-// workspace.
+// A user has a module of their own and no workspace, and gets the modules of the tree from a proxy.
 type user struct {
 	t   *testing.T
 	dir string
@@ -23,8 +22,8 @@ type user struct {
 
 const tried = "v0.1.0-tried"
 
-// packedTree packs the modules of the tree. Whatever else is needed comes from this machine's own cache, or as
-// the environment says.
+// packedTree packs the modules of the tree. All other modules come from this machine's cache, or from where the
+// environment says.
 func packedTree(t *testing.T) (env []string) {
 	t.Helper()
 	t.Chdir("../../..")
@@ -41,8 +40,8 @@ func packedTree(t *testing.T) (env []string) {
 		t.Fatal(err)
 	}
 	was := strings.Split(string(out), "\n")
-	// The module cache is temporary: that of the machine would keep an earlier tree as this version. With -trimpath the
-	// directory of a package is no part of what is built, so the build cache has the drivers the next time.
+	// The module cache is temporary, as that of the machine would keep an earlier tree as this version. With -trimpath a
+	// build does not depend on the directory of a package, so the build cache has the drivers the next time.
 	return append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw -trimpath", "GONOSUMDB="+own+","+was[2], "GOMODCACHE="+t.TempDir(),
 		"GOPROXY=file://"+files+",file://"+was[0]+"/cache/download,"+was[1])
 }
@@ -75,7 +74,7 @@ func (u *user) do(args ...string) string {
 	return string(out)
 }
 
-// requires are the lines of go.mod, by module.
+// requires are the requirements in go.mod, with the version of each module.
 func (u *user) requires() map[string]string {
 	u.t.Helper()
 	text, err := os.ReadFile(filepath.Join(u.dir, "go.mod"))
@@ -96,7 +95,7 @@ func (u *user) requires() map[string]string {
 	return all
 }
 
-// locks is a program that locks on a store, and says so.
+// locks is a program that takes a lock on a store, and prints that it has it.
 func locks(imports, open string) string {
 	return fmt.Sprintf(`package main
 
@@ -132,8 +131,8 @@ func main() {
 `, imports, open)
 }
 
-// What users add is the modules that they name, from a proxy and without a replace: a program on each builds, and
-// that in memory runs.
+// Users get the modules that they name from a proxy, without a replace. A program on each module builds, and that on
+// the store in memory runs.
 func TestUsersGetEachModuleFromAProxy(t *testing.T) {
 	env := packedTree(t)
 	for name, program := range map[string]string{
@@ -157,7 +156,8 @@ func TestUsersGetEachModuleFromAProxy(t *testing.T) {
 	}
 }
 
-// The installed command has the version that was asked for, and locks. The go command refuses to install from a module with a replace.
+// The installed command has the requested version, and locks. The go command refuses to install from a module with a
+// replace.
 func TestTheCommandIsInstalledFromAProxy(t *testing.T) {
 	bin, locks := t.TempDir(), t.TempDir()
 	u := &user{t, t.TempDir(), append(packedTree(t), "GOBIN="+bin, "HOLDFAST_STORE=file:"+locks)}
@@ -172,13 +172,13 @@ func TestTheCommandIsInstalledFromAProxy(t *testing.T) {
 	}
 }
 
-// A program on redisstore gets at most three modules more than one on redislock.
+// A program on redisstore gets at most three more modules than one on redislock.
 func TestAProgramOnRedisGetsFewModules(t *testing.T) {
 	env := packedTree(t)
 	ours := newUser(t, env, "\nrequire (\n\t"+own+" "+tried+"\n\t"+own+"/redisstore "+tried+"\n)\n",
 		locks(`"github.com/holdfast-go/holdfast/redisstore"`, `redisstore.Open("redis://localhost:6379", nil)`))
 	ours.do("go", "mod", "tidy")
-	driver := requiredBy(t, "redisstore")["github.com/redis/go-redis/v9"] // redislock names an older one
+	driver := requiredBy(t, "redisstore")["github.com/redis/go-redis/v9"] // redislock names an older version
 	theirs := newUser(t, env, "\nrequire (\n\tgithub.com/bsm/redislock v0.9.4\n\tgithub.com/redis/go-redis/v9 "+driver+"\n)\n", "package main\n\nimport (\n\t\"fmt\"\n\n\t\"github.com/bsm/redislock\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\nfunc main() { fmt.Println(redislock.New(redis.NewClient(nil))) }\n")
 	theirs.do("go", "mod", "tidy")
 	have, least := ours.requires(), theirs.requires()
@@ -189,7 +189,7 @@ func TestAProgramOnRedisGetsFewModules(t *testing.T) {
 	}
 }
 
-// selected is every module that a program with these requirements is built with, and its version.
+// selected is every module in the build of a program with these requirements, with its version.
 func selected(t *testing.T, env []string, requires map[string]string) map[string]string {
 	t.Helper()
 	var lines strings.Builder
@@ -206,8 +206,8 @@ func selected(t *testing.T, env []string, requires map[string]string) map[string
 	return all
 }
 
-// Who has older versions of what other stores, or the metrics, need, keeps them; and of what the driver needs, those that
-// it has with the driver alone.
+// A user with older versions of modules that other stores or the metrics need keeps them. Modules that the driver needs
+// get the versions that they get with the driver alone.
 func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
 	env := packedTree(t)
 	olds := map[string]string{
@@ -231,7 +231,7 @@ func TestARedisUserKeepsOlderVersionsOfWhatOthersNeed(t *testing.T) {
 	have := with(own+"@"+tried, own+"/redisstore@"+tried)
 	least := with(driver + "@" + have[driver])
 	for path, version := range olds {
-		if have[path] != least[path] || path != "golang.org/x/sys" && have[path] != version { // which go-redis itself asks for
+		if have[path] != least[path] || path != "golang.org/x/sys" && have[path] != version { // go-redis itself requires this module
 			t.Errorf("%s was lifted from %s to %s, by the driver alone to %s", path, version, have[path], least[path])
 		}
 	}

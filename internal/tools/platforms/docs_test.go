@@ -8,7 +8,8 @@ import (
 	"golang.org/x/tools/go/analysis"
 )
 
-// Each exported name without a word of its own is found, in a file of any platform, and nothing that others cannot use.
+// Each exported name without a doc comment is found, in a file of any platform. A name that others cannot use is not
+// reported.
 func TestAnExportedNameWithoutADocCommentIsFound(t *testing.T) {
 	was := slices.Clone(vet)
 	vet = append([]*analysis.Analyzer{}, docs)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Each planted import breaks a rule and is found; the sound ones beside it are not.
+// Each planted import breaks a rule and is found. The allowed ones beside it are not reported.
 func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 	sound := map[string][]string{
 		"":                      {"store", "internal/engine"},
@@ -64,11 +64,11 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 			for pkg, may := range sound {
 				write("repo/"+pkg+"/p.go", source(may))
 			}
-			write("repo/redisstore/p_test.go", source([]string{"internal/testserver"})) // a test may
+			write("repo/redisstore/p_test.go", source([]string{"internal/testserver"})) // a test may import it
 			want := 0
 			if breach != "" {
 				from, to, _ := strings.Cut(breach, " ")
-				// Beside the sound ones, which may import what it is in: a package of which nothing is imported.
+				// Add the imported package, unless the allowed imports already have it; it has no imports.
 				for _, pkg := range []string{"memstore", "redisstore", "guard", "", "open"} {
 					if pkg == to {
 						write("repo/"+pkg+"/p.go", source(nil))
@@ -83,7 +83,7 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			was := vet
-			vet, mode = []*analysis.Analyzer{a}, packages.LoadSyntax // the standard library is not looked at again and again
+			vet, mode = []*analysis.Analyzer{a}, packages.LoadSyntax // the standard library is not checked again each time
 			defer func() { vet, mode = was, packages.LoadAllSyntax }()
 			found := problems("linux/amd64")
 			if len(found) != want || want == 1 && !strings.Contains(found[0], "breach.go") {
@@ -93,7 +93,7 @@ func TestEachImportThatNoRuleAllowsIsFound(t *testing.T) {
 	}
 }
 
-// A rule for what is gone would allow its imports to whoever has the name next.
+// A rule for a removed package would also apply to a new package with that name.
 func TestEachRuleIsOfPackagesThatAreThere(t *testing.T) {
 	dirs := append(slices.Clone(free), stores...)
 	for _, r := range rooms {

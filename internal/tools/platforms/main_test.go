@@ -25,8 +25,7 @@ func written(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// What is wrong on one platform alone is found there, in tests too, whatever
-// platform this is.
+// An error on only one platform is found there, in tests too, on whatever platform this runs.
 func TestAnErrorOnOnePlatformIsFoundThere(t *testing.T) {
 	dir := t.TempDir()
 	written(t, dir, map[string]string{
@@ -56,7 +55,7 @@ func TestAnErrorOnOnePlatformIsFoundThere(t *testing.T) {
 	}
 }
 
-// What is wrong in a module below the root, or is imported there against a rule, is found where go.work names that module.
+// An error in a module below the root, or a forbidden import there, is found where go.work names that module.
 func TestAnErrorInANestedModuleIsFound(t *testing.T) {
 	dir := t.TempDir()
 	require := "\nrequire " + own + " v0.0.0\n\nreplace " + own + " => ../\n"
@@ -79,7 +78,7 @@ func TestAnErrorInANestedModuleIsFound(t *testing.T) {
 		"redisstore/in/x_test.go": "package in\n\nimport \"sync\"\n\nfunc Copy(m *sync.Mutex) { n := *m; _ = &n }\n",
 	})
 	t.Chdir(dir)
-	t.Setenv("GOWORK", "") // as found, whatever this test is run with
+	t.Setenv("GOWORK", "") // find go.work, whatever this test runs with
 	a, err := depguard.NewAnalyzer(imports(dir))
 	if err != nil {
 		t.Fatal(err)

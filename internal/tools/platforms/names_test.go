@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A package with a name that says nothing is found, by its clause or by its directory, also where it has tests only. A sound name
-// that has such a word in it is none.
+// A package whose name says nothing is found, by its clause or its directory, even if it has only tests. A good name
+// that contains such a word is not reported.
 func TestAPackageNameThatSaysNothingIsFound(t *testing.T) {
 	dir := t.TempDir()
 	written(t, dir, map[string]string{

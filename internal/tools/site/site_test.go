@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// repository has these files besides a README that links to the page a.md.
+// repository has these files, and a README that links to the page a.md.
 func repository(files map[string]string) fstest.MapFS {
 	all := fstest.MapFS{"README.md": {Data: []byte("# holdfast\n\n## More\n\n[The page](docs/a.md)\n")}, "docs/a.md": {Data: []byte("# A page\n")}}
 	for name, text := range files {
@@ -33,7 +33,7 @@ func TestBrokenLinkFails(t *testing.T) {
 		{"[x](../main.go#L3)", "docs/a.md:1: ../main.go#L3: only a page has headings"},
 		{`a <a href="gone">x</a>`, "docs/a.md:1: HTML is left out"},
 		{`<img src="gone">`, "docs/a.md:1: HTML is left out"},
-		{"[x](http://a b)", ""}, // no link: text
+		{"[x](http://a b)", ""}, // not a link, but text
 		{"[x](%zz)", "docs/a.md:1: parse"},
 		{"[x](../README.md#more) [y](../main.go) [z](https://example.org/gone) [u](../docs) `[v](w)`", ""},
 		{"## A heading: `code`, and *more*!\n\n[x](#a-heading-code-and-more)", ""},
@@ -65,7 +65,7 @@ func TestPageThatNothingLinksToFails(t *testing.T) {
 	}
 }
 
-// Nothing is written if a link is broken, and a directory that is no site stays as it is.
+// Nothing is written if a link is broken, and a directory that is not a site stays as it is.
 func TestSiteIsWrittenWhole(t *testing.T) {
 	t.Chdir(t.TempDir())
 	put := func(name, text string) {
@@ -92,7 +92,7 @@ func TestSiteIsWrittenWhole(t *testing.T) {
 	if err := run(io.Discard, []string{"other"}); err == nil || !strings.Contains(err.Error(), "is no site") {
 		t.Error(err)
 	}
-	for range 2 { // the second time it is written over
+	for range 2 { // the second run overwrites the first
 		if err := run(io.Discard, []string{"out"}); err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/prove"
 )
 
-// mine is how the prover comes to the lock. Its workers are this test's binary, started
-// again; SETNX_NAIVE says to them, too, which of the two locks it is.
+// mine is how the prover reaches the lock. Its workers are this test's binary, started again. SETNX_NAIVE selects one
+// of the two locks for them, too.
 var mine = &prove.Own{Name: "SET NX on Redis", Locks: func(url string, ttl time.Duration, dial prove.Dial) (*prove.Locks, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
@@ -63,7 +63,7 @@ func run(t *testing.T, o *prove.Options) *prove.Report {
 	return r
 }
 
-// What too short a run on a busy machine does not show, a longer one does.
+// A defect that too short a run on a busy machine does not show, a longer run does.
 func TestTheLockIsProved(t *testing.T) {
 	for length := 3 * time.Second; ; length *= 2 {
 		v := run(t, &prove.Options{For: length, TTL: time.Second}).Verdict

@@ -20,10 +20,10 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// newManager is what a process of an operator has. It needs no API server, as it watches nothing.
+// newManager is the manager of a process of an operator. It needs no API server, as it watches nothing.
 func newManager(t *testing.T, lock *holdfastkube.Lock) ctrl.Manager {
 	t.Helper()
-	lease, renew, retry := 5*time.Minute, 4*time.Minute, 500*time.Millisecond // a stop of the machine ends no lead
+	lease, renew, retry := 5*time.Minute, 4*time.Minute, 500*time.Millisecond // a stall of the machine ends no term
 	m, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{
 		LeaderElection: true, LeaderElectionResourceLockInterface: lock, LeaderElectionReleaseOnCancel: true,
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
@@ -36,7 +36,7 @@ func newManager(t *testing.T, lock *holdfastkube.Lock) ctrl.Manager {
 	return m
 }
 
-// The work of an operator runs in one of its managers, and in another when that one stops.
+// The work of an operator runs in one of its managers, and in another once that one stops.
 func TestOneManagerOfTwoLeads(t *testing.T) {
 	s := memstore.New()
 	var together atomic.Int64

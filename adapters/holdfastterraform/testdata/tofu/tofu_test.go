@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/memstore"
 )
 
-// A project is a directory with a configuration, whose state the server has.
+// A project is a directory with a configuration. The server has its state.
 type project struct {
 	t         *testing.T
 	tofu, dir string
 }
 
-// run runs a command of OpenTofu, which must succeed or not, and returns what it prints.
+// run runs a command of OpenTofu, which must succeed or fail as given. It returns the output.
 func (p project) run(succeeds bool, args ...string) string {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), p.tofu, args...)
@@ -36,7 +36,7 @@ func (p project) run(succeeds bool, args ...string) string {
 	return string(out)
 }
 
-// request is one of the protocol, as another client sends it.
+// request sends a request of the protocol, as another client does.
 func request(t *testing.T, method, url, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -94,7 +94,7 @@ resource "terraform_data" "example" {
 		t.Errorf("after apply the lock is held: %v (%v)", holders, err)
 	}
 
-	// Somebody else has it.
+	// Another client has the lock.
 	const id = "1f0c5c4e-0000-4000-8000-000000000001"
 	request(t, "LOCK", url, `{"ID":"`+id+`","Operation":"OperationTypeApply","Who":"alice@web-3"}`)
 	if says := p.run(false, "apply", "-auto-approve", "-input=false"); !strings.Contains(says, "Error acquiring the state lock") || !strings.Contains(says, "alice@web-3") {
