@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/store/record"
 	"github.com/holdfast-go/holdfast/store/record/recordtest"
 	"github.com/holdfast-go/holdfast/store/session"
@@ -18,9 +19,15 @@ func backendOn(t testing.TB, addr string, o *Options) *backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	var failed error
+	testwait.Until(t, "the bucket is there", func() bool { // the connection can be lost while the machine stands still
+		_, err := b.prepare(t.Context())
+		if err != nil && (failed == nil || failed.Error() != err.Error()) {
+			t.Log(err)
+		}
+		failed = err
+		return err == nil
+	})
 	return b
 }
 

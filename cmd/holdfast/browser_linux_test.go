@@ -122,6 +122,12 @@ func (b *browser) types(keys string) {
 	b.do(chromedp.KeyEvent(keys))
 }
 
+// clicks clicks the element once it is there, and wherever it is: a mouse that is moved to it can find it elsewhere by then.
+func (b *browser) clicks(selector string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("(e => e !== null && (e.click(), true))(document.querySelector(%q))", selector))
+}
+
 // looks sets the size of the window, and light or dark mode.
 func (b *browser) looks(width, height int64, scheme string) {
 	b.t.Helper()

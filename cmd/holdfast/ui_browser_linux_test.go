@@ -275,7 +275,7 @@ func TestUIShowsTheFirstOfALongQueue(t *testing.T) {
 	reads(250)
 	b.shows("250 wait")
 	b.until(`!document.querySelector("details").open`)
-	b.do(chromedp.Click("summary"))
+	b.clicks("summary")
 	b.shows("and 150 more")
 	if rows := evaluate[int](b, `document.querySelectorAll("ol > li").length`); rows != 100 {
 		t.Errorf("%d rows", rows)
@@ -408,7 +408,7 @@ func TestUIHasAccessibleLabels(t *testing.T) {
 			t.Errorf("there is no %s %q but %q", role, name, names[role])
 		}
 	}
-	b.do(chromedp.Click(`[aria-label^="Break deploy"]`))
+	b.clicks(`[aria-label^="Break deploy"]`)
 	b.until(`document.activeElement.id === "reason"`)
 	names = look()
 	if !slices.Contains(names["dialog"], "Break deploy?") || !slices.Contains(names["textbox"], "Why? The holder gets this reason:") {
@@ -437,7 +437,7 @@ func TestThePicturesOfThePage(t *testing.T) {
 	pictures["ui-narrow.png"] = b.picture()
 	b.looks(760, 420, "light")
 	again()
-	b.do(chromedp.Click(`[aria-label^="Break deploy"]`))
+	b.clicks(`[aria-label^="Break deploy"]`)
 	b.until(`document.activeElement.id === "reason"`)
 	b.types("web-1 hangs")
 	pictures["ui-break.png"] = b.picture()

@@ -49,6 +49,7 @@ func inTime(run func()) bool {
 type judge struct {
 	began      time.Time     // zero: it holds whatever the machine did
 	lasts      time.Duration // what is to last may be over that long after it began
+	until      store.Instant // what is to last may be over then, whatever was waited for; 0: see lasts
 	unanswered atomic.Bool   // a store has given up waiting for its server
 	vain       atomic.Bool   // one of a crowd was too slow
 }
@@ -71,7 +72,7 @@ func unanswered(before store.Instant, err error) bool {
 
 // late reports whether the trial can find nothing wrong any more.
 func (j *judge) late() bool {
-	return j.unanswered.Load() || !j.began.IsZero() && time.Since(j.began) >= j.lasts
+	return j.unanswered.Load() || !j.began.IsZero() && (time.Since(j.began) >= j.lasts || j.until != 0 && store.Now() >= j.until)
 }
 
 // waits adds to the trial's time its wait for an expiry: on some servers that takes long, without being late.
