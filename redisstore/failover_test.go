@@ -243,7 +243,7 @@ func TestASentinelFailOverLosesNoReplicatedLease(t *testing.T) {
 // The Sentinel that the client used before hangs, and the primary is killed: the client asks another Sentinel in time.
 func TestAHungSentinelDoesNotHideTheNewPrimary(t *testing.T) {
 	t.Parallel()
-	const ttl = time.Minute
+	const ttl = 90 * time.Second
 	c, url, watching := sentinels(t)
 	l := lockerOn(t, openAt(t, url+"?read_timeout=2s"), ttl) // bounds the wait for the Sentinel that hangs
 	lease, err := l.Mutex("n").Lock(t.Context())

@@ -34,10 +34,14 @@ func (b *backend) mustConnect(t testing.TB) *data {
 
 func (b *backend) mustLoad(t testing.TB, name string) record.Record {
 	t.Helper()
-	r, err := b.Load(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var r record.Record
+	until(t, "a read is answered", func() bool { // the connection can be lost while the machine stands still
+		var err error
+		if r, err = b.Load(t.Context(), name); err != nil && store.Definite(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return r
 }
 
@@ -51,22 +55,31 @@ func (b *backend) mustSwap(t testing.TB, s *record.Swap) record.Outcome {
 }
 
 // mustWrite overwrites the current record, and returns the new one.
-func (b *backend) mustWrite(t testing.TB, name, data string, idle bool) record.Record {
+func (b *backend) mustWrite(t testing.TB, name, data string, idle bool) (now record.Record) {
 	t.Helper()
-	out := b.mustSwap(t, &record.Swap{Name: name, Old: b.mustLoad(t, name), Data: []byte(data), Idle: idle})
-	if !out.Done {
-		t.Fatalf("a swap of %q on what is there is refused", data)
-	}
-	return out.Now
+	unanswered := false
+	until(t, "a write is answered", func() bool {
+		out, err := b.Swap(t.Context(), &record.Swap{Name: name, Old: b.mustLoad(t, name), Data: []byte(data), Idle: idle})
+		if err != nil && store.Definite(err) || err == nil && !out.Done && !unanswered {
+			t.Fatalf("a swap of %q on what is there: %+v, %v", data, out, err)
+		}
+		now, unanswered = out.Now, unanswered || err != nil
+		return out.Done
+	})
+	return now
 }
 
 // mustBegin begins a session that outlasts the test.
-func (b *backend) mustBegin(t testing.TB) session.ID {
+func (b *backend) mustBegin(t testing.TB) (id session.ID) {
 	t.Helper()
-	id := session.NewID()
-	if _, err := b.Begin(t.Context(), id, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	until(t, "the beginning of a session is answered", func() bool {
+		id = session.NewID()
+		_, err := b.Begin(t.Context(), id, time.Minute)
+		if err != nil && store.Definite(err) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	return id
 }
 

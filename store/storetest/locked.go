@@ -28,7 +28,7 @@ type Lockable[ID comparable] struct {
 // it finds that a session cannot be renewed.
 func LockedSession[ID comparable](t *testing.T, c Lockable[ID]) {
 	t.Helper()
-	const ttl = 30 * time.Second
+	const ttl = 90 * time.Second // a machine may stand still for half a minute
 	locker := func(s store.Store) *holdfast.Locker {
 		l, err := holdfast.New(s, &holdfast.Options{TTL: ttl, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
