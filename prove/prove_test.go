@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/testserver"
+	"github.com/holdfast-go/holdfast/internal/testwait"
 	"github.com/holdfast-go/holdfast/open"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	ownFile.Worker()
+	reachWithin = testwait.Patience
 	flag.Set("test.parallel", "4") // most of them wait most of the time
 	code := testserver.Main{M: m}.Run()
 	os.RemoveAll(brokenDir)
