@@ -19,13 +19,13 @@ func backendOn(t testing.TB, addr string, o *Options) *backend {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var failed error
-	testwait.Until(t, "the bucket is there", func() bool { // the connection can be lost while the machine stands still
-		_, err := b.prepare(t.Context())
-		if err != nil && (failed == nil || failed.Error() != err.Error()) {
+	defer func() {
+		if err != nil {
 			t.Log(err)
 		}
-		failed = err
+	}()
+	testwait.Until(t, "the bucket is there", func() bool { // the connection can be lost while the machine stands still
+		_, err = b.prepare(t.Context())
 		return err == nil
 	})
 	return b

@@ -45,24 +45,13 @@ func asUser(t *testing.T, addr, user string) *Store {
 	return closing(t, s)
 }
 
-// answered calls f, and again while the store gives up waiting for its server, as on a machine that stands still.
-func answered(t *testing.T, f func() error) (asked int, err error) {
-	t.Helper()
-	until(t, "there is an answer", func() bool {
-		asked++
-		err = f()
-		return !errors.Is(err, store.ErrUnavailable)
-	})
-	return asked, err
-}
-
 func TestTheLeastRightsSuffice(t *testing.T) {
 	t.Parallel()
 	addr := withUsers(t)
 	a, b := asUser(t, addr, "least"), asUser(t, addr, "least")
 	c := storetest.Mutex(me, "a")
 	hold, waits := storetest.MustHold(t, a, c), storetest.Mutex(me, "a")
-	if _, err := answered(t, func() error { return a.Renew(t.Context(), []store.Hold{hold})[0].Err }); err != nil {
+	if _, err := storetest.UntilAnswered(func() error { return a.Renew(t.Context(), []store.Hold{hold})[0].Err }); err != nil {
 		t.Fatal(err)
 	}
 	if storetest.MustAsk(t, b, waits).Granted {
@@ -71,7 +60,7 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	breaks := func() error {
 		return b.BreakHold(t.Context(), store.Break{Name: "a", ID: hold.ID, Token: hold.Token, Reason: "because", Now: true})
 	}
-	if asked, err := answered(t, breaks); err != nil && asked == 1 { // else it may be broken before
+	if calls, err := storetest.UntilAnswered(breaks); err != nil && calls == 1 { // else it may be broken before
 		t.Fatal(err)
 	}
 	until(t, "the waiter is granted", func() bool { return storetest.MustAsk(t, b, waits).Granted })
@@ -84,11 +73,11 @@ func TestTheLeastRightsSuffice(t *testing.T) {
 	u.Weight = store.Upgradeable
 	up := storetest.MustHold(t, a, u)
 	var upgrade store.Answer
-	if _, err := answered(t, func() (err error) { upgrade, err = a.Change(t.Context(), up, 1, store.Full); return err }); err != nil || !upgrade.Granted {
+	if _, err := storetest.UntilAnswered(func() (err error) { upgrade, err = a.Change(t.Context(), up, 1, store.Full); return err }); err != nil || !upgrade.Granted {
 		t.Errorf("upgrade: %+v, %v", upgrade, err)
 	}
 	up.NewID = store.Process{}.NewID()
-	if _, err := answered(t, func() error { return a.Renew(t.Context(), []store.Hold{up})[0].Err }); err != nil { // it has a session of its own
+	if _, err := storetest.UntilAnswered(func() error { return a.Renew(t.Context(), []store.Hold{up})[0].Err }); err != nil { // it has a session of its own
 		t.Error(err)
 	}
 	a.b.Retention = time.Millisecond

@@ -32,12 +32,19 @@ func MustAsk(t testing.TB, s store.Store, c store.Claim) store.Answer {
 }
 
 // AskUntilAnswered asks, and again if the store gave up waiting for its server, as a busy machine can have it do.
-func AskUntilAnswered(t testing.TB, s store.Store, c store.Claim) (store.Answer, error) {
+func AskUntilAnswered(t testing.TB, s store.Store, c store.Claim) (a store.Answer, err error) {
+	_, err = UntilAnswered(func() (err error) { a, err = s.Ask(t.Context(), c); return err })
+	return a, err
+}
+
+// UntilAnswered calls f, an operation of a store, and again if that gave up waiting for its server. It returns how often it did, and the
+// newest error: an operation that was called again may have been done before.
+func UntilAnswered(f func() error) (calls int, err error) {
 	for deadline := time.Now().Add(patience); ; {
 		before := store.Now()
-		a, err := s.Ask(t.Context(), c)
+		calls, err = calls+1, f()
 		if !unanswered(before, err) || time.Now().After(deadline) {
-			return a, err
+			return calls, err
 		}
 	}
 }

@@ -166,12 +166,11 @@ func (t *trial) finds(find func(*client, *held)) {
 	a, b, c := t.client(), t.client().watch(), t.client()
 	h := a.take(a.read(t.name(), ttl(t.short)))
 	w := b.lock(h.Name)
-	t.judge.until = store.Now().Add(w.PositionTTL) // the waiter's position may be lost then
+	t.positioned(w)
 	t.soonEnough(!b.ask(w).Granted)
 	t.expired(h.claim)
 	find(c, h)
 	b.woken(w)
-	t.judge.until = 0
 }
 
 // woken waits for the notification of the claim, takes it, and checks that there was

@@ -46,6 +46,7 @@ var pollPromises = []promise{
 		a, b, name := t.client(), t.client(), t.name()
 		a.take(a.lock(name))
 		w := b.lock(name)
+		t.positioned(w)
 		b.refused(w)
 		t.pass()
 		t.unmoved(name, w.ID, w.PositionTTL, func() { b.poll(w) })

@@ -49,7 +49,7 @@ func inTime(run func()) bool {
 type judge struct {
 	began      time.Time     // zero: it holds whatever the machine did
 	lasts      time.Duration // what is to last may be over that long after it began
-	until      store.Instant // what is to last may be over then, whatever was waited for; 0: see lasts
+	until      store.Instant // a position may have lapsed then, whatever was waited for; 0: see lasts
 	unanswered atomic.Bool   // a store has given up waiting for its server
 	vain       atomic.Bool   // one of a crowd was too slow
 }
@@ -86,6 +86,14 @@ func (t *trial) slower(again int) {
 	t.judge.began, t.judge.lasts = time.Now(), stays-t.slack(stays)
 	if t.lacks(store.PromiseDeadline) {
 		t.judge.began = time.Time{}
+	}
+}
+
+// positioned has a claim be asked for now that nobody asks for again: what is found wrong once its position can have lapsed is inconclusive,
+// also if something else was waited for meanwhile.
+func (t *trial) positioned(w store.Claim) {
+	if !t.lacks(store.PromisePositionTTL) {
+		t.judge.until = store.Now().Add(w.PositionTTL)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestAMachineThatStandsStillFailsNoPromise(t *testing.T) {
 			t.Parallel()
 			p.standsStill(t, each, 40*time.Millisecond)
 			p.standsStill(t, each, 150*time.Millisecond)
-			for _, lasts := range []time.Duration{60 * time.Millisecond, 11 * time.Second} { // more than the shortest hold, and than a position
+			for _, lasts := range []time.Duration{60 * time.Millisecond, 9970 * time.Millisecond, 11 * time.Second} { // more than the shortest hold, hardly less than a position, and more
 				for step := int64(0); p.standsStill(t, step, lasts) > step; step++ {
 				}
 			}
